@@ -1,0 +1,47 @@
+// How a weight's bytes are laid out: plain floats or GGUF block quantisation.
+//
+// A row of a weight is a whole number of blocks. DecodeRow is the definition of what the bytes mean: every kernel is
+// tested against it. Thread-safe (no state).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace deepinfer {
+
+enum class Encoding : uint8_t {
+#define DI_ENCODING(enumerator, name, elements, bytes) enumerator,
+#include "base/encodings.inc"
+#undef DI_ENCODING
+};
+
+struct EncodingInfo {
+  const char* name;
+  int block_elements;
+  int block_bytes;
+};
+
+inline constexpr int kNumEncodings = 0
+#define DI_ENCODING(enumerator, name, elements, bytes) +1
+#include "base/encodings.inc"
+#undef DI_ENCODING
+    ;
+
+const EncodingInfo& InfoOf(Encoding encoding);
+inline const char* ToString(Encoding encoding) { return InfoOf(encoding).name; }
+std::optional<Encoding> ParseEncoding(std::string_view name);
+inline bool IsQuantised(Encoding encoding) { return InfoOf(encoding).block_elements > 1; }
+
+// Bytes of a row of `elements` (a multiple of the block).
+size_t RowBytes(Encoding encoding, int64_t elements);
+
+// Decodes `elements` values (a multiple of the block) to f32. src needs no alignment.
+void DecodeRow(Encoding encoding, const void* src, float* dst, int64_t elements);
+
+// Encodes with round-to-nearest; plain encodings and q8_0, q4_0, q4_1, q5_0, q5_1 (for tests and tools).
+bool CanEncode(Encoding encoding);
+void EncodeRow(Encoding encoding, const float* src, void* dst, int64_t elements);
+
+}  // namespace deepinfer
