@@ -2,7 +2,7 @@
 //
 // Open() reads and checks the whole header: every length is bounded by the file before anything is allocated, products
 // are checked for overflow, tensor regions lie inside the file, are aligned and do not overlap. Tensor data is not
-// touched. Little-endian only (a big-endian file is refused by name). The object is immutable after Open: thread-safe.
+// touched. One part of a split file is a file like any other here; checkpoint.h joins the parts. Little-endian only (a big-endian file is refused by name). The object is immutable after Open: thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@ using GgufValue = std::variant<bool, int64_t, uint64_t, double, std::string, std
 struct GgufTensor {
   std::string name;
   Encoding encoding = Encoding::kF32;
+  const char* unsupported_type = nullptr;  // the type's name if it is none of ours; then `encoding` means nothing
   std::vector<int64_t> shape;  // outermost first: [rows, columns]; the file stores the reverse
   std::span<const std::byte> data;
 };
@@ -33,13 +34,15 @@ struct GgufTensor {
 class GgufFile {
  public:
   static Result<GgufFile> Open(const std::string& path);
-  // For tests and fuzzing: the bytes must outlive the object.
+  // For tests and fuzzing: the bytes must outlive the object. `name` stands for the path in errors.
   static Result<GgufFile> Parse(std::span<const std::byte> bytes, const std::string& name);
 
   const std::string& path() const { return path_; }
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
   const GgufTensor* FindTensor(std::string_view name) const;
+  // Everything before the tensor data.
+  std::span<const std::byte> header_bytes() const { return header_; }
 
   // Typed access. Required* fail with the key's name if it is missing or of another type; Optional* fail only on another type.
   bool Has(std::string_view key) const;
@@ -58,6 +61,7 @@ class GgufFile {
  private:
   MappedFile file_;
   std::string path_;
+  std::span<const std::byte> header_;
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::vector<GgufTensor> tensors_;
   std::map<std::string, size_t, std::less<>> tensor_index_;

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Format of every C++ file, clang-tidy on the ones that changed, syntax of the scripts.
+#   lint.sh            what differs from HEAD (or from LINT_BASE), at most 20 files
+#   lint.sh FILE...    clang-tidy on these
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+mapfile -t sources < <(git ls-files -co --exclude-standard '*.cc' '*.h')
+[[ ${#sources[@]} -eq 0 ]] || clang-format-19 --dry-run -Werror "${sources[@]}"
+for script in scripts/*.sh .ci/run; do bash -n "$script"; done
+
+files=("$@")
+if [[ ${#files[@]} -eq 0 ]]; then
+  mapfile -t files < <( (git diff --name-only --diff-filter=d "${LINT_BASE:-HEAD}" -- 'src/*.cc'
+                         git ls-files -o --exclude-standard 'src/*.cc') | sort -u | head -n 20)
+fi
+if [[ ${#files[@]} -eq 0 ]]; then files=(src/base/error.cc src/base/mapped_file.cc); fi
+if [[ ! -f build/release/compile_commands.json ]]; then
+  log="$(mktemp)"
+  cmake --preset release >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+fi
+printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 2 clang-tidy-19 -p build/release --quiet --extra-arg=-Wno-unknown-warning-option
+echo "lint: ${#sources[@]} files formatted as they should be, ${#files[@]} through clang-tidy" >&2

@@ -1,0 +1,114 @@
+// The contract between the engine and whatever executes graphs.
+//
+// A Backend is created once per loaded model. Life: SetWeights, AllocateStates, then Compile once per graph (from
+// several threads at once), Finalize, Capture each executable, Run for ever. After Finalize nothing allocates.
+// Run is called by one thread at a time (the step loop). Addresses in a StepIo never change between Capture and Run.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/encoding.h"
+#include "base/error.h"
+#include "ir/graph.h"
+
+namespace deepinfer::backend {
+
+// A weight as the checkpoint holds it: rows of `encoding`, innermost dimension contiguous.
+struct WeightData {
+  std::string name;
+  Encoding encoding = Encoding::kF32;
+  std::vector<int64_t> shape;
+  const std::byte* data = nullptr;
+};
+using WeightMap = std::map<std::string, WeightData>;
+
+// Host memory of fixed address.
+struct HostSlot {
+  std::string name;
+  void* data = nullptr;
+  int64_t bytes = 0;
+};
+
+// States of a model: one allocation per buffer, zeroed. On the CPU an address never changes.
+class StateSet {
+ public:
+  virtual ~StateSet() = default;
+  // Host address of a buffer, or null where states live on a device.
+  virtual void* Address(const std::string& buffer) const = 0;
+};
+
+// Everything a step reads and writes beside its weights.
+struct StepIo {
+  std::vector<HostSlot> metadata;
+  std::vector<HostSlot> outputs;  // of the graph's outputs, those that are not aliased states
+  StateSet* states = nullptr;
+};
+
+// What a break's host function sees. Buffers are those of the break's operands and results; all have fixed addresses.
+struct BreakContext {
+  struct Buffer {
+    const ir::Type* type = nullptr;
+    void* data = nullptr;
+  };
+  std::vector<Buffer> operands;
+  std::vector<Buffer> results;
+  ir::LiveCounts live;
+};
+using BreakFunction = std::function<Status(BreakContext&)>;
+using BreakRegistry = std::map<std::string, BreakFunction>;
+
+enum class GraphMode {
+  kFull,       // bodies of breaks are compiled inline
+  kBreakable,  // G E G E ... G
+};
+
+struct CompileOptions {
+  GraphMode mode = GraphMode::kFull;
+  const BreakRegistry* breaks = nullptr;  // host functions that stand in for bodies; may be null
+};
+
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // The first run, on padding: fixes the addresses and really runs each break once.
+  virtual Status Capture(const StepIo& io) = 0;
+  // Fails with kFailedPrecondition, naming the input, if an address differs from the captured one.
+  virtual Status Run(const StepIo& io) = 0;
+  // For `inspect`: one line per launch (kernel, reason), and the bytes of scratch it needs.
+  virtual std::vector<std::string> Describe() const = 0;
+  virtual int64_t scratch_bytes() const = 0;
+};
+
+struct Caps {
+  std::vector<Encoding> encodings;    // weights it reads as they are; others are converted to f32 at load
+  int64_t max_prefill_requests = 0;   // 0: as many as max_num_seqs
+  int64_t max_batched_tokens = 0;     // 0: no limit of its own
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const char* name() const = 0;
+  virtual Caps caps() const = 0;
+  // Identifies the target in cache keys: instruction set, kernel set.
+  virtual std::string target() const = 0;
+  // Passes to run before Compile, in order (passes/pipeline.h), and the composites it has kernels for.
+  virtual std::vector<std::string> passes() const = 0;
+  virtual bool Claims(const ir::Function& function, const ir::Node& node) const = 0;
+
+  // The data must stay readable until Finalize; a backend that keeps reading it says so in its own header.
+  virtual Status SetWeights(WeightMap weights) = 0;
+  virtual Result<std::unique_ptr<StateSet>> AllocateStates(const std::map<std::string, int64_t>& bytes_by_buffer) = 0;
+  virtual Result<std::unique_ptr<Executable>> Compile(const ir::Module& module, const CompileOptions& options) = 0;
+  virtual Status Finalize() = 0;
+  // Writes what a later start can reuse (packed weights); called when nobody waits.
+  virtual Status Persist() { return {}; }
+  virtual int64_t weight_bytes() const = 0;
+};
+
+}  // namespace deepinfer::backend

@@ -1,0 +1,162 @@
+#include "base/encoding.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+namespace deepinfer {
+namespace {
+
+TEST(EncodingTest, NamesAndSizes) {
+  for (int i = 0; i < kNumEncodings; ++i) {
+    const auto encoding = static_cast<Encoding>(i);
+    EXPECT_EQ(ParseEncoding(ToString(encoding)), encoding);
+    EXPECT_EQ(RowBytes(encoding, 512), size_t(512 / InfoOf(encoding).block_elements) * InfoOf(encoding).block_bytes);
+  }
+  EXPECT_EQ(ParseEncoding("q9_9"), std::nullopt);
+  EXPECT_FALSE(IsQuantised(Encoding::kBF16));
+  EXPECT_TRUE(IsQuantised(Encoding::kQ6_K));
+}
+
+// Two blocks of noise from a linear congruential generator, with sane f16 scales. The expected values and the FNV-1a hash
+// over the bits of all values come from the NumPy dequantiser of the `gguf` Python package, which is the format's own.
+struct Golden {
+  Encoding encoding;
+  std::vector<int> index;
+  std::vector<float> value;
+  uint64_t hash;
+};
+
+std::vector<uint8_t> NoiseBlocks(Encoding encoding) {
+  const int bytes = InfoOf(encoding).block_bytes;
+  std::vector<uint8_t> blocks(size_t(bytes) * 2);
+  uint32_t state = 12345;
+  for (uint8_t& byte : blocks) {
+    state = state * 1664525u + 1013904223u;
+    byte = static_cast<uint8_t>(state >> 24);
+  }
+  std::vector<int> scale_offsets = {0};
+  if (encoding == Encoding::kQ6_K) scale_offsets = {208};
+  if (encoding == Encoding::kQ4_1 || encoding == Encoding::kQ5_1 || encoding == Encoding::kQ4_K ||
+      encoding == Encoding::kQ5_K) {
+    scale_offsets.push_back(2);
+  }
+  for (int block = 0; block < 2; ++block) {
+    for (size_t k = 0; k < scale_offsets.size(); ++k) {
+      const auto bits = static_cast<uint16_t>(0x2c00 + k * 0x123 + block * 0x31);
+      std::memcpy(&blocks[size_t(block) * bytes + scale_offsets[k]], &bits, sizeof(bits));
+    }
+  }
+  return blocks;
+}
+
+TEST(EncodingTest, DecodesBlocksAsTheFormatDefinesThem) {
+  const std::vector<Golden> goldens = {
+      {Encoding::kQ8_0, {0, 1, 21, 31, 63}, {-0x1.d4p+2f, -0x1.78p+2f, 0x1.fcp+2f, 0x1.28p+2f, -0x1.bc4ap+1f},
+       0x56bac5de70b2c543ull},
+      {Encoding::kQ4_0, {0, 1, 21, 31, 63}, {0x1.8p-3f, -0x1.8p-2f, 0.0f, 0x1.cp-2f, 0x1.d57p-2f}, 0x3c5dbf0a6c43ee83ull},
+      {Encoding::kQ4_1, {0, 1, 21, 31, 63}, {0x1.2918p-1f, 0x1.a918p-1f, 0x1.a918p-1f, 0x1.048cp+0f, 0x1.a49p-2f},
+       0xb3285b918e39ec83ull},
+      {Encoding::kQ5_0, {0, 1, 21, 31, 63}, {0x1.cp-1f, 0x1.8p-1f, 0x1.6p-1f, -0x1.8p-2f, -0x1.926p-2f},
+       0xb9c0af5be633e683ull},
+      {Encoding::kQ5_1, {0, 1, 21, 31, 63}, {0x1.2918p-1f, 0x1.2918p-1f, 0x1.248cp+0f, 0x1.848cp+0f, 0x1.bdp-1f},
+       0x53d0e69fdfbcff83ull},
+      {Encoding::kQ4_K, {0, 1, 133, 255, 511},
+       {0x1.525cp+3f, 0x1.525cp+3f, 0x1.10526p+5f, 0x1.57d58p+3f, 0x1.10d98p+4f}, 0x7201ad35ac97ff43ull},
+      {Encoding::kQ5_K, {0, 1, 133, 255, 511},
+       {0x1.9497p+5f, 0x1.e497p+5f, -0x1.e2dap+1f, 0x1.46756p+5f, -0x1.55p-1f}, 0xf057808ff3ddf343ull},
+      {Encoding::kQ6_K, {0, 1, 133, 255, 511}, {0x1.a94p+6f, 0x1.95p+6f, 0x1.ba4p+6f, 0x1.88p+5f, -0x1.ea65p+3f},
+       0xd5eb400d769a6667ull},
+  };
+  for (const Golden& golden : goldens) {
+    SCOPED_TRACE(ToString(golden.encoding));
+    const std::vector<uint8_t> blocks = NoiseBlocks(golden.encoding);
+    // One byte off any alignment: rows of a file need none.
+    std::vector<uint8_t> shifted(blocks.size() + 1);
+    std::copy(blocks.begin(), blocks.end(), shifted.begin() + 1);
+    std::vector<float> values(size_t(InfoOf(golden.encoding).block_elements) * 2);
+    DecodeRow(golden.encoding, shifted.data() + 1, values.data(), static_cast<int64_t>(values.size()));
+    for (size_t i = 0; i < golden.index.size(); ++i) EXPECT_EQ(values[golden.index[i]], golden.value[i]) << golden.index[i];
+    uint64_t hash = 1469598103934665603ull;
+    for (float value : values) hash = (hash ^ std::bit_cast<uint32_t>(value)) * 1099511628211ull;
+    EXPECT_EQ(hash, golden.hash);
+  }
+}
+
+TEST(EncodingTest, PlainEncodingsDecode) {
+  const std::vector<float> values = {1.0f, -2.5f, 0.0f, 65504.0f};
+  for (Encoding encoding : {Encoding::kF32, Encoding::kF16}) {
+    std::vector<uint8_t> bytes(RowBytes(encoding, 4));
+    EncodeRow(encoding, values.data(), bytes.data(), 4);
+    std::vector<float> back(4);
+    DecodeRow(encoding, bytes.data(), back.data(), 4);
+    EXPECT_EQ(back, values);
+  }
+  const uint16_t bf16[2] = {0x3f80, 0xc020};
+  float back[2];
+  DecodeRow(Encoding::kBF16, bf16, back, 2);
+  EXPECT_EQ(back[0], 1.0f);
+  EXPECT_EQ(back[1], -2.5f);
+}
+
+TEST(EncodingTest, EncodingIsWithinHalfAStep) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  // Largest error in parts of the block's range: half a step, plus the clipped end of the symmetric forms.
+  const std::pair<Encoding, float> cases[] = {{Encoding::kQ8_0, 0.5f / 127},
+                                              {Encoding::kQ4_0, 1.01f / 8},
+                                              {Encoding::kQ4_1, 1.02f / 15},
+                                              {Encoding::kQ5_0, 1.01f / 16},
+                                              {Encoding::kQ5_1, 1.02f / 31}};
+  for (const auto& [encoding, bound] : cases) {
+    SCOPED_TRACE(ToString(encoding));
+    ASSERT_TRUE(CanEncode(encoding));
+    std::vector<float> values(32 * 64);
+    for (float& value : values) value = normal(random);
+    std::vector<uint8_t> bytes(RowBytes(encoding, static_cast<int64_t>(values.size())));
+    EncodeRow(encoding, values.data(), bytes.data(), static_cast<int64_t>(values.size()));
+    std::vector<float> back(values.size());
+    DecodeRow(encoding, bytes.data(), back.data(), static_cast<int64_t>(values.size()));
+    for (size_t block = 0; block < values.size(); block += 32) {
+      float largest = 0;
+      for (size_t j = 0; j < 32; ++j) largest = std::max(largest, std::fabs(values[block + j]));
+      for (size_t j = 0; j < 32; ++j) {
+        ASSERT_LE(std::fabs(values[block + j] - back[block + j]), bound * largest * 1.01f) << block + j;
+      }
+    }
+    // Encoding what was decoded changes no value.
+    std::vector<uint8_t> again(bytes.size());
+    EncodeRow(encoding, back.data(), again.data(), static_cast<int64_t>(back.size()));
+    std::vector<float> twice(back.size());
+    DecodeRow(encoding, again.data(), twice.data(), static_cast<int64_t>(twice.size()));
+    for (size_t i = 0; i < back.size(); ++i) ASSERT_NEAR(twice[i], back[i], 1e-2f * std::fabs(back[i]) + 2e-3f) << i;
+  }
+  EXPECT_FALSE(CanEncode(Encoding::kQ4_K));
+}
+
+TEST(EncodingTest, EncodingOddInputsStaysDefined) {
+  std::vector<float> values(32, 0.0f);
+  values[3] = NAN;
+  values[5] = 1e30f;
+  values[6] = -INFINITY;
+  for (Encoding encoding : {Encoding::kQ8_0, Encoding::kQ4_0, Encoding::kQ4_1, Encoding::kQ5_0, Encoding::kQ5_1}) {
+    std::vector<uint8_t> bytes(RowBytes(encoding, 32));
+    EncodeRow(encoding, values.data(), bytes.data(), 32);
+  }
+  const std::vector<float> zeros(32, 0.0f);
+  for (Encoding encoding : {Encoding::kQ8_0, Encoding::kQ4_0, Encoding::kQ4_1, Encoding::kQ5_0, Encoding::kQ5_1}) {
+    std::vector<uint8_t> bytes(RowBytes(encoding, 32));
+    std::vector<float> back(32, 1.0f);
+    EncodeRow(encoding, zeros.data(), bytes.data(), 32);
+    DecodeRow(encoding, bytes.data(), back.data(), 32);
+    EXPECT_EQ(back, zeros) << ToString(encoding);
+  }
+}
+
+}  // namespace
+}  // namespace deepinfer

@@ -1,0 +1,29 @@
+// The f32 core for AVX-512: 16 lanes, tiles of 12 rows x 2 vectors (24 sums, 2 weights, x from memory: 27 of 32 registers).
+#include "cpu/kernels/linear/linear_internal.h"
+
+#include <immintrin.h>
+
+namespace deepinfer::cpu {
+namespace {
+
+constexpr int kLanes = 16;
+constexpr int kTileRows = 12;
+typedef float VF __attribute__((vector_size(64)));
+
+__attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) { return _mm512_fmadd_ps(a, b, c); }
+__attribute__((always_inline)) inline VF Broadcast(float value) { return _mm512_set1_ps(value); }
+template <class Halves>
+__attribute__((always_inline)) inline VF HalfToFloat(Halves halves) {
+  return _mm512_cvtph_ps(reinterpret_cast<__m256i>(halves));
+}
+
+#define DI_ISA Isa::kAvx512
+#define DI_ISA_TEXT "avx512"
+#include "cpu/kernels/linear/epilogue.inc"
+#include "cpu/kernels/linear/f32_core.inc"
+
+}  // namespace
+
+KernelTable LinearTableAvx512() { return {kRows, static_cast<int>(sizeof(kRows) / sizeof(kRows[0]))}; }
+
+}  // namespace deepinfer::cpu

@@ -1,0 +1,80 @@
+#include "cpu/kernels/linear/linear.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "cpu/kernels/linear/linear_internal.h"
+
+namespace deepinfer::cpu {
+namespace {
+
+// Best first. amx has its place; its kernels come later.
+constexpr Isa kOrder[] = {Isa::kAmx, Isa::kAvx512Bf16, Isa::kAvx512, Isa::kAvx2, Isa::kPortable};
+
+KernelTable TableOf(Isa isa) {
+  switch (isa) {
+    case Isa::kPortable: return LinearTablePortable();
+#if defined(__x86_64__)
+    case Isa::kAvx2: return LinearTableAvx2();
+    case Isa::kAvx512: return LinearTableAvx512();
+    case Isa::kAvx512Bf16: return LinearTableAvx512Bf16();
+#endif
+    default: return {nullptr, 0};
+  }
+}
+
+int64_t PreparedRow(const LinearKernel& kernel, int64_t k) {
+  return PreparedRowBytes(kernel.bf16_core, kernel.encoding, kernel.act, k);
+}
+
+}  // namespace
+
+std::span<const LinearKernel> LinearKernels(Isa isa) {
+  const KernelTable table = TableOf(isa);
+  return {table.rows, static_cast<size_t>(table.count)};
+}
+
+LinearChoice ChooseLinear(Encoding encoding, DType act, Isa isa) {
+  LinearChoice choice;
+  for (const Isa candidate : kOrder) {
+    choice.reason += choice.reason.empty() ? "" : "; ";
+    choice.reason += ToString(candidate);
+    const LinearKernel* found = nullptr;
+    for (const LinearKernel& row : LinearKernels(candidate)) {
+      if (row.encoding == encoding && row.act == act) found = &row;
+    }
+    if (found == nullptr) {
+      choice.reason += ": no kernel";
+    } else if (candidate > isa) {
+      choice.reason += ": above the selected ISA";
+    } else {
+      choice.reason = std::string(found->name) + ": " + choice.reason + ": taken";
+      choice.kernel = found;
+      return choice;
+    }
+  }
+  return choice;
+}
+
+size_t LinearScratchBytes(const LinearKernel& kernel, int64_t max_m, int64_t k) {
+  const int64_t rows = std::min(std::max<int64_t>(max_m, 1), kRowChunk);
+  const int64_t bytes = kSumsOffset + rows * (kPanelColumns * 4 + PreparedRow(kernel, k));
+  return static_cast<size_t>((bytes + 63) / 64 * 64);
+}
+
+size_t PreparedLinearBytes(const LinearKernel& kernel, int64_t m, int64_t k) {
+  return static_cast<size_t>(m * PreparedRow(kernel, k));
+}
+
+void PrepareLinear(const LinearKernel& kernel, const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k,
+                   void* prepared) {
+  if (PreparedRow(kernel, k) > 0) kernel.prepare(x, ldx, row_begin, row_end, k, prepared);
+}
+
+void RunLinear(const LinearKernel& kernel, const LinearArgs& args, int64_t col_begin, int64_t col_end) {
+  DI_CHECK(col_begin % kLinearGrain == 0 && (col_end % kLinearGrain == 0 || col_end == args.n));
+  DI_CHECK(args.y_dtype == DType::kF32 || args.y_dtype == DType::kBF16);
+  if (args.m > 0 && col_begin < col_end) kernel.run(args, col_begin, col_end);
+}
+
+}  // namespace deepinfer::cpu

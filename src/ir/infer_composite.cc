@@ -1,0 +1,204 @@
+// Composites: operand and result types. Shapes in comments: T tokens, R rows, Q requests.
+#include "ir/infer_internal.h"
+
+namespace deepinfer::ir::internal {
+namespace {
+
+Status Expect(const InferContext& c, size_t operand, const Type& expected) {
+  const Type& got = c.operands[operand];
+  if (got.encoding || got.dtype != expected.dtype || !SameShape(got, expected)) {
+    return TypeError(c, "operand {} must be {}, got {}", operand, ToString(expected), ToString(got));
+  }
+  return {};
+}
+
+Status ExpectRank(const InferContext& c, size_t operand, int rank) {
+  if (c.operands[operand].rank() != rank) {
+    return TypeError(c, "operand {} must have rank {}, got {}", operand, rank, ToString(c.operands[operand]));
+  }
+  return {};
+}
+
+Status ExpectFloat(const InferContext& c, size_t operand) {
+  if (c.operands[operand].encoding || !IsFloat(c.operands[operand].dtype)) {
+    return TypeError(c, "operand {} must be a plain float, got {}", operand, ToString(c.operands[operand]));
+  }
+  return {};
+}
+
+// The attribute 'dtype', or the fallback.
+Result<DType> ResultDType(const InferContext& c, DType fallback) {
+  const std::string name = c.node.Str("dtype");
+  if (name.empty()) return fallback;
+  const auto dtype = ParseDType(name);
+  if (!dtype || !IsFloat(*dtype)) return TypeError(c, "dtype '{}' is not a float type", name);
+  return *dtype;
+}
+
+// embedding(table [V,H], ids i32[T]) {dtype, scale} -> [T,H]
+Result<Types> InferEmbedding(const InferContext& c) {
+  DI_RETURN_IF_ERROR(ExpectRank(c, 0, 2));
+  DI_RETURN_IF_ERROR(RequireIndices(c, 1, 1));
+  DI_ASSIGN_OR_RETURN(const DType dtype, ResultDType(c, DType::kF32));
+  return Types{Type(dtype, {c.operands[1].dims[0], c.operands[0].dims[1]})};
+}
+
+// rms_norm(x [..., D], weight [D]) {eps, offset}; add_rms_norm(x, residual, weight) -> (x + residual, its norm)
+Result<Types> InferNorm(const InferContext& c) {
+  const bool add = c.node.op == Op::kAddRmsNorm;
+  DI_RETURN_IF_ERROR(ExpectFloat(c, 0));
+  const Type& x = c.operands[0];
+  if (x.rank() < 1) return TypeError(c, "cannot normalise a scalar");
+  const size_t weight = add ? 2 : 1;
+  DI_RETURN_IF_ERROR(ExpectFloat(c, weight));
+  DI_RETURN_IF_ERROR(Expect(c, weight, Type(c.operands[weight].dtype, {x.dims.back()})));
+  if (!add) return Types{x};
+  DI_RETURN_IF_ERROR(Expect(c, 1, x));
+  DI_ASSIGN_OR_RETURN(Type sum, MergeShapes(c, x, c.operands[1]));
+  return Types{sum, sum};
+}
+
+// rope_table(positions i32[T], inv_freq f32[h]) {mscale} -> cos, sin f32[T,h]
+Result<Types> InferRopeTable(const InferContext& c) {
+  DI_RETURN_IF_ERROR(RequireIndices(c, 0, 1));
+  DI_RETURN_IF_ERROR(ExpectRank(c, 1, 1));
+  DI_RETURN_IF_ERROR(Expect(c, 1, Type(DType::kF32, {c.operands[1].dims[0]})));
+  const Type table(DType::kF32, {c.operands[0].dims[0], c.operands[1].dims[0]});
+  return Types{table, table};
+}
+
+// rope(x [T,heads,D], cos f32[T,h], sin f32[T,h]) {interleaved}: rotates the first 2h of D
+Result<Types> InferRope(const InferContext& c) {
+  DI_RETURN_IF_ERROR(ExpectFloat(c, 0));
+  DI_RETURN_IF_ERROR(ExpectRank(c, 0, 3));
+  DI_RETURN_IF_ERROR(ExpectRank(c, 1, 2));
+  const Type& x = c.operands[0];
+  const Type table(DType::kF32, {x.dims[0], c.operands[1].dims[1]});
+  DI_RETURN_IF_ERROR(Expect(c, 1, table));
+  DI_RETURN_IF_ERROR(Expect(c, 2, table));
+  if (2 * table.dims[1].size > x.dims[2].size) {
+    return TypeError(c, "{} rotated pairs do not fit in {}", table.dims[1].size, ToString(x));
+  }
+  return Types{x};
+}
+
+Result<Type> LinearResult(const InferContext& c, size_t weight) {
+  const Type& x = c.operands[0];
+  DI_RETURN_IF_ERROR(ExpectRank(c, weight, 2));
+  const Type& w = c.operands[weight];
+  if (w.dims[1].size != x.dims[1].size) {
+    return TypeError(c, "{} has {} columns, the input {}", ToString(w), w.dims[1].size, ToString(x));
+  }
+  DI_ASSIGN_OR_RETURN(const DType dtype, ResultDType(c, x.dtype));
+  return Type(dtype, {x.dims[0], w.dims[0]});
+}
+
+Status CheckBias(const InferContext& c, size_t bias, const Type& result) {
+  DI_RETURN_IF_ERROR(ExpectFloat(c, bias));
+  return Expect(c, bias, Type(c.operands[bias].dtype, {result.dims[1]}));
+}
+
+// linear(x [T,K], weight [N,K], bias [N]?) {dtype} -> [T,N]
+// multi_linear(x, weight_1..weight_n, bias_1..bias_n if bias = 1) {weights = n, bias, dtype} -> n results
+Result<Types> InferLinear(const InferContext& c) {
+  DI_RETURN_IF_ERROR(ExpectFloat(c, 0));
+  DI_RETURN_IF_ERROR(ExpectRank(c, 0, 2));
+  const bool multi = c.node.op == Op::kMultiLinear;
+  const size_t weights = multi ? static_cast<size_t>(c.node.Int("weights")) : 1;
+  const bool bias = multi ? c.node.Int("bias") != 0 : c.operands.size() == 3;
+  if (c.operands.size() != 1 + weights * (bias ? 2 : 1)) {
+    return TypeError(c, "{} operands for {} weights", c.operands.size(), weights);
+  }
+  Types results;
+  for (size_t i = 0; i < weights; ++i) {
+    DI_ASSIGN_OR_RETURN(Type type, LinearResult(c, 1 + i));
+    if (bias) DI_RETURN_IF_ERROR(CheckBias(c, 1 + weights + i, type));
+    results.push_back(std::move(type));
+  }
+  return results;
+}
+
+Result<Types> InferGlu(const InferContext& c) {
+  DI_RETURN_IF_ERROR(ExpectFloat(c, 0));
+  DI_RETURN_IF_ERROR(Expect(c, 1, c.operands[0]));
+  const std::string activation = c.node.Str("activation");
+  if (activation != "silu" && activation != "gelu_tanh") {
+    return TypeError(c, "activation must be silu or gelu_tanh, got '{}'", activation);
+  }
+  DI_ASSIGN_OR_RETURN(Type type, MergeShapes(c, c.operands[0], c.operands[1]));
+  return Types{type};
+}
+
+// paged_slot_indices(slots i32[T]) {block_size, blocks} -> block, offset i32[T]
+Result<Types> InferSlotIndices(const InferContext& c) {
+  DI_RETURN_IF_ERROR(RequireIndices(c, 0, 1));
+  if (c.node.Int("block_size") < 1 || c.node.Int("blocks") < 1) return TypeError(c, "needs block_size and blocks >= 1");
+  return Types{c.operands[0], c.operands[0]};
+}
+
+// paged_attention(q [T,Hq,D], k [N,H,B,D], v [N,H,B,D], block_tables i32[Q,M], query_start i32[Q+1], positions i32[T])
+// {scale, window, softcap, uniform} -> [T,Hq,D]
+Result<Types> InferAttention(const InferContext& c) {
+  DI_RETURN_IF_ERROR(ExpectFloat(c, 0));
+  DI_RETURN_IF_ERROR(ExpectRank(c, 0, 3));
+  DI_RETURN_IF_ERROR(ExpectFloat(c, 1));
+  DI_RETURN_IF_ERROR(ExpectRank(c, 1, 4));
+  DI_RETURN_IF_ERROR(Expect(c, 2, c.operands[1]));
+  DI_RETURN_IF_ERROR(RequireIndices(c, 3, 2));
+  const Type& q = c.operands[0];
+  const Type& cache = c.operands[1];
+  DI_RETURN_IF_ERROR(Expect(c, 4, Type(DType::kI32, {c.operands[3].dims[0].size + 1})));
+  DI_RETURN_IF_ERROR(Expect(c, 5, Type(DType::kI32, {q.dims[0]})));
+  if (cache.dims[3].size != q.dims[2].size || cache.dims[1].size < 1 || q.dims[1].size % cache.dims[1].size != 0) {
+    return TypeError(c, "queries {} do not fit the cache {}", ToString(q), ToString(cache));
+  }
+  if (c.node.Int("uniform") != 0 && q.dims[0].size != c.operands[3].dims[0].size) {
+    return TypeError(c, "uniform needs one token per request: {} and {}", ToString(q), ToString(c.operands[3]));
+  }
+  return Types{q};
+}
+
+// sample(logits f32[R,V], temperature f32[R], top_k i32[R], top_p f32[R], min_p f32[R], uniforms f32[R]) -> i32[R]
+Result<Types> InferSample(const InferContext& c) {
+  DI_RETURN_IF_ERROR(ExpectRank(c, 0, 2));
+  const Dim rows = c.operands[0].dims[0];
+  DI_RETURN_IF_ERROR(Expect(c, 0, c.operands[0].WithDType(DType::kF32)));
+  for (size_t i = 1; i < 6; ++i) {
+    DI_RETURN_IF_ERROR(Expect(c, i, Type(i == 2 ? DType::kI32 : DType::kF32, {rows})));
+  }
+  return Types{Type(DType::kI32, {rows})};
+}
+
+// top_logprobs(logits f32[R,V], ids i32[R], want i32[R]) {k} -> f32[R], i32[R,k], f32[R,k]
+Result<Types> InferTopLogprobs(const InferContext& c) {
+  DI_RETURN_IF_ERROR(ExpectRank(c, 0, 2));
+  const Dim rows = c.operands[0].dims[0];
+  DI_RETURN_IF_ERROR(Expect(c, 0, c.operands[0].WithDType(DType::kF32)));
+  DI_RETURN_IF_ERROR(Expect(c, 1, Type(DType::kI32, {rows})));
+  DI_RETURN_IF_ERROR(Expect(c, 2, Type(DType::kI32, {rows})));
+  const int64_t k = c.node.Int("k");
+  if (k < 1 || k > c.operands[0].dims[1].size) return TypeError(c, "k = {} of {}", k, ToString(c.operands[0]));
+  return Types{Type(DType::kF32, {rows}), Type(DType::kI32, {rows, k}), Type(DType::kF32, {rows, k})};
+}
+
+}  // namespace
+
+Result<Types> InferComposite(const InferContext& c) {
+  switch (c.node.op) {
+    case Op::kEmbedding: return InferEmbedding(c);
+    case Op::kRmsNorm:
+    case Op::kAddRmsNorm: return InferNorm(c);
+    case Op::kRopeTable: return InferRopeTable(c);
+    case Op::kRope: return InferRope(c);
+    case Op::kLinear:
+    case Op::kMultiLinear: return InferLinear(c);
+    case Op::kGlu: return InferGlu(c);
+    case Op::kPagedSlotIndices: return InferSlotIndices(c);
+    case Op::kPagedAttention: return InferAttention(c);
+    case Op::kSample: return InferSample(c);
+    case Op::kTopLogprobs: return InferTopLogprobs(c);
+    default: return TypeError(c, "has no inference rule");
+  }
+}
+
+}  // namespace deepinfer::ir::internal

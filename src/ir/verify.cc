@@ -1,0 +1,189 @@
+#include "ir/verify.h"
+
+#include <set>
+
+#include "ir/infer.h"
+
+namespace deepinfer::ir {
+namespace {
+
+tl::unexpected<Error> Bad(const Function& function, std::string message) {
+  return tl::unexpected(Error{ErrorCode::kInvalidArgument, std::move(message), "function '" + function.name + "'"});
+}
+
+std::string Describe(const Node& node) {
+  return node.results.empty() ? ToString(node.op) : fmt::format("%{} {}", node.results[0], ToString(node.op));
+}
+
+Status CheckNode(const Module& module, const Function& function, const Node& node, std::vector<bool>* defined) {
+  std::vector<Type> operands;
+  for (const ValueId operand : node.operands) {
+    if (operand < 0 || operand >= static_cast<ValueId>(function.types.size()) || !(*defined)[operand]) {
+      return Bad(function, fmt::format("{} reads %{}, which is not defined before it", Describe(node), operand));
+    }
+    operands.push_back(function.TypeOf(operand));
+  }
+  std::vector<Type> results;
+  for (const ValueId result : node.results) {
+    if (result < 0 || result >= static_cast<ValueId>(function.types.size()) || (*defined)[result]) {
+      return Bad(function, fmt::format("{} defines %{} a second time", Describe(node), result));
+    }
+    (*defined)[result] = true;
+    results.push_back(function.TypeOf(result));
+  }
+  auto inferred = InferTypes(module, node, operands, results);
+  if (!inferred) return Bad(function, inferred.error().ToString());
+  if (*inferred != results) return Bad(function, fmt::format("{} has result types that do not follow", Describe(node)));
+  return {};
+}
+
+// The values that a node overwrites in place: operand ids.
+std::vector<ValueId> Overwritten(const Module& module, const Node& node) {
+  std::vector<ValueId> values;
+  if (node.op == Op::kIndexPut) values.push_back(node.operands[0]);
+  if (node.op == Op::kCustomCall) {
+    const std::vector<int64_t> pairs = node.Ints("alias_outputs");
+    for (size_t i = 1; i < pairs.size(); i += 2) values.push_back(node.operands[pairs[i]]);
+  }
+  if (node.op == Op::kCall || node.op == Op::kBreak) {
+    const auto aliases = module.io_map.find(node.Str(node.op == Op::kCall ? "callee" : "body"));
+    if (aliases == module.io_map.end()) return values;
+    for (const Alias& alias : aliases->second) values.push_back(node.operands[alias.input]);
+  }
+  return values;
+}
+
+// A state that was overwritten lives on in the overwriting node's result; its old content is gone.
+Status CheckOverwrites(const Module& module, const Function& function) {
+  std::map<ValueId, const Node*> gone;
+  std::set<ValueId> states;
+  for (const Input& input : function.inputs) {
+    if (input.kind == InputKind::kState) states.insert(input.value);
+  }
+  for (const Node& node : function.nodes) {
+    for (const ValueId operand : node.operands) {
+      if (const auto it = gone.find(operand); it != gone.end()) {
+        return Bad(function, fmt::format("{} reads %{}, which {} has overwritten", Describe(node), operand,
+                                         Describe(*it->second)));
+      }
+    }
+    for (const ValueId value : Overwritten(module, node)) {
+      if (function.FindInput(value) != nullptr && states.count(value) == 0) {
+        return Bad(function, fmt::format("{} overwrites the {} input '{}'; only states are mutated", Describe(node),
+                                         ToString(function.FindInput(value)->kind), function.FindInput(value)->name));
+      }
+      gone[value] = &node;
+    }
+    if (node.op == Op::kIndexPutInplace && states.count(node.operands[0]) == 0) {
+      return Bad(function, fmt::format("index_put_ writes %{}, which is not a state input", node.operands[0]));
+    }
+  }
+  for (const Output& output : function.outputs) {
+    if (const auto it = gone.find(output.value); it != gone.end()) {
+      return Bad(function, fmt::format("output '{}' is %{}, which {} has overwritten", output.name, output.value,
+                                       Describe(*it->second)));
+    }
+  }
+  return {};
+}
+
+Status CheckIoMap(const Module& module, const Function& function) {
+  const auto it = module.io_map.find(function.name);
+  if (it == module.io_map.end()) return {};
+  std::set<int> inputs;
+  std::set<int> outputs;
+  for (const Alias& alias : it->second) {
+    if (alias.input < 0 || alias.input >= static_cast<int>(function.inputs.size()) || alias.output < 0 ||
+        alias.output >= static_cast<int>(function.outputs.size())) {
+      return Bad(function, fmt::format("io_map pairs output {} with input {}: out of range", alias.output, alias.input));
+    }
+    const Input& input = function.inputs[alias.input];
+    const Output& output = function.outputs[alias.output];
+    if (input.kind != InputKind::kState) {
+      return Bad(function, fmt::format("output '{}' aliases '{}', which is a {}, not a state", output.name, input.name,
+                                       ToString(input.kind)));
+    }
+    if (function.TypeOf(input.value) != function.TypeOf(output.value)) {
+      return Bad(function, fmt::format("output '{}' is {} but aliases '{}', which is {}", output.name,
+                                       ToString(function.TypeOf(output.value)), input.name,
+                                       ToString(function.TypeOf(input.value))));
+    }
+    if (!inputs.insert(alias.input).second || !outputs.insert(alias.output).second) {
+      return Bad(function, fmt::format("io_map names '{}' and '{}' twice", input.name, output.name));
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> Callees(const Node& node) {
+  switch (node.op) {
+    case Op::kCall: return {node.Str("callee")};
+    case Op::kBreak: return {node.Str("body")};
+    case Op::kCase: return node.Strs("branches");
+    default: return {};
+  }
+}
+
+Status CheckRecursion(const Module& module, const Function& function, std::vector<std::string>* stack) {
+  for (const std::string& name : *stack) {
+    if (name == function.name) return Bad(function, "calls itself");
+  }
+  stack->push_back(function.name);
+  for (const Node& node : function.nodes) {
+    for (const std::string& name : Callees(node)) {
+      if (const Function* callee = module.Find(name)) DI_RETURN_IF_ERROR(CheckRecursion(module, *callee, stack));
+    }
+  }
+  stack->pop_back();
+  return {};
+}
+
+Status CheckFunction(const Module& module, const Function& function) {
+  std::vector<bool> defined(function.types.size(), false);
+  std::set<std::string> names;
+  for (const Input& input : function.inputs) {
+    if (input.value < 0 || input.value >= static_cast<ValueId>(defined.size()) || defined[input.value]) {
+      return Bad(function, fmt::format("input '{}' has no value of its own", input.name));
+    }
+    if (!names.insert(input.name).second) return Bad(function, fmt::format("two inputs are named '{}'", input.name));
+    defined[input.value] = true;
+  }
+  for (const Node& node : function.nodes) DI_RETURN_IF_ERROR(CheckNode(module, function, node, &defined));
+  for (const Output& output : function.outputs) {
+    if (output.value < 0 || output.value >= static_cast<ValueId>(defined.size()) || !defined[output.value]) {
+      return Bad(function, fmt::format("output '{}' is not defined", output.name));
+    }
+  }
+  DI_RETURN_IF_ERROR(CheckIoMap(module, function));
+  return CheckOverwrites(module, function);
+}
+
+Status CheckLiveCounts(const Module& module) {
+  if (module.live_counts == kNoValue) return {};
+  const Function& entry = module.entry();
+  const Input* input = entry.FindInput(module.live_counts);
+  if (input == nullptr || input->kind != InputKind::kMetadata ||
+      entry.TypeOf(module.live_counts) != Type(DType::kI32, {kNumTags})) {
+    return Bad(entry, fmt::format("live counts must be a metadata input i32[{}]", kNumTags));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Verify(const Module& module) {
+  if (module.functions.empty()) return MakeError(ErrorCode::kInvalidArgument, "module", "has no function");
+  std::set<std::string> names;
+  for (const Function& function : module.functions) {
+    if (!names.insert(function.name).second) return Bad(function, "is defined twice");
+  }
+  for (const Function& function : module.functions) {
+    std::vector<std::string> stack;
+    DI_RETURN_IF_ERROR(CheckRecursion(module, function, &stack));
+  }
+  for (const Function& function : module.functions) DI_RETURN_IF_ERROR(CheckFunction(module, function));
+  DI_RETURN_IF_ERROR(CheckLiveCounts(module));
+  return CheckStateViews(module.entry());
+}
+
+}  // namespace deepinfer::ir

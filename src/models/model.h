@@ -1,0 +1,49 @@
+// A model: one architecture with one config. It declares its states and records its step for any shape; nothing else.
+//
+// Recording is pure: the same config, shape and weight types give the same canonical text. A model is immutable after
+// creation: thread-safe. Weight names are those of Hugging Face checkpoints ("model.layers.0.self_attn.q_proj.weight").
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/graph.h"
+#include "models/state_spec.h"
+#include "models/step.h"
+
+namespace deepinfer::models {
+
+// The weights at hand, as the backend will hold them. Asking for a missing one is an error that names it.
+class WeightTable {
+ public:
+  void Add(const std::string& name, ir::Type type) { types_[name] = std::move(type); }
+  const ir::Type* Find(const std::string& name) const;
+  const std::map<std::string, ir::Type>& all() const { return types_; }
+
+ private:
+  std::map<std::string, ir::Type> types_;
+};
+
+struct ModelInfo {
+  std::string architecture;  // "llama", "gemma3", ...
+  int64_t vocab_size = 0;
+  int64_t max_positions = 0;
+  int64_t num_layers = 0;
+  std::vector<int32_t> eos_ids;  // from the config; the tokenizer may add more
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const ModelInfo& info() const = 0;
+  // Names of every weight the model reads. With a tied head the head's own name is not among them.
+  virtual std::vector<std::string> WeightNames() const = 0;
+  virtual std::vector<StateSpec> States(DType kv) const = 0;
+  virtual Result<ir::Module> Record(const StepShape& shape, const WeightTable& weights) const = 0;
+};
+
+}  // namespace deepinfer::models
