@@ -56,4 +56,4 @@ fmt:
 	@git ls-files -co --exclude-standard '*.cc' '*.h' | xargs -r clang-format-19 -i
 
 clean:
-	@rm -rf build/release build/dev build/asan build/tsan bridge/target
+	@rm -rf build/release build/dev build/asan build/tsan build/cargo build/fuzz

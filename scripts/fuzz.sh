@@ -1,29 +1,30 @@
 #!/usr/bin/env bash
-# Builds and runs the libFuzzer targets: every CMake target whose name ends in _fuzz, under ASan and UBSan.
+# Builds and runs the libFuzzer targets, one for each tests/fuzz/fuzz_<what>.cc, under ASan and UBSan.
 #   fuzz.sh build
-#   fuzz.sh run SECONDS      each target for SECONDS, starting from tests/fuzz/corpus/<target>
-# `run` exits 77 (skipped, to ctest) where nothing was built. What a fuzzer finds stays in build/fuzz/<target>, with the
+#   fuzz.sh run SECONDS      each target for SECONDS, starting from tests/fuzz/corpus/<what>
+# `run` exits 77 (skipped, to ctest) where nothing was built. What a fuzzer finds stays in build/fuzz/<what>, with the
 # command that shows it again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+targets=()
+for source in tests/fuzz/fuzz_*.cc; do
+  if [[ -f "$source" ]]; then targets+=("$(basename "$source" .cc)"); fi
+done
+
 case "${1:-}" in
   build)
-    scripts/build.sh asan help 2>/dev/null >/dev/null || scripts/build.sh asan help  # configures; builds nothing
-    mapfile -t targets < <(ninja -C build/asan -t targets all | grep -oE '^[A-Za-z0-9_]+_fuzz: phony' | cut -d: -f1 | sort -u)
     if [[ ${#targets[@]} -gt 0 ]]; then scripts/build.sh asan "${targets[@]}"; fi
     ;;
   run)
     seconds="$2"
-    export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=1}" UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}"
-    programs=()
-    if [[ -d build/asan ]]; then
-      mapfile -t programs < <(find build/asan -type f -name '*_fuzz' -perm -u+x | sort)
-    fi
-    [[ ${#programs[@]} -gt 0 ]] || { echo "fuzz: nothing built; run scripts/fuzz.sh build"; exit 77; }
+    source scripts/sanitizer_env.sh
+    [[ -d build/asan && ${#targets[@]} -gt 0 ]] || { echo "fuzz: nothing built; run scripts/fuzz.sh build"; exit 77; }
     failed=0
-    for program in "${programs[@]}"; do
-      name="$(basename "$program")"
+    for target in "${targets[@]}"; do
+      program="$(find build/asan -type f -name "$target" -perm -u+x | head -n 1)"
+      [[ -n "$program" ]] || { echo "fuzz: $target is not built; run scripts/fuzz.sh build"; exit 77; }
+      name="${target#fuzz_}"
       found="build/fuzz/$name"
       corpora=("$found/corpus")
       mkdir -p "$found/corpus"

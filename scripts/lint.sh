@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Format of every C++ file, clang-tidy on the ones that changed, syntax of the scripts.
-#   lint.sh            what differs from HEAD (or from LINT_BASE), at most 20 files
+#   lint.sh            what differs from HEAD (or from LINT_BASE), at most 8 files (10 to 15 s each)
 #   lint.sh FILE...    clang-tidy on these
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -10,8 +10,10 @@ for script in scripts/*.sh .ci/run; do bash -n "$script"; done
 
 files=("$@")
 if [[ ${#files[@]} -eq 0 ]]; then
-  mapfile -t files < <( (git diff --name-only --diff-filter=d "${LINT_BASE:-HEAD}" -- 'src/*.cc'
-                         git ls-files -o --exclude-standard 'src/*.cc') | sort -u | head -n 20)
+  mapfile -t files < <({
+    git diff --name-only --diff-filter=d "${LINT_BASE:-HEAD}" -- 'src/*.cc'
+    git ls-files -o --exclude-standard 'src/*.cc'
+  } | sort -u | sed -n 1,8p)
 fi
 if [[ ${#files[@]} -eq 0 ]]; then files=(src/base/error.cc src/base/mapped_file.cc); fi
 if [[ ! -f build/release/compile_commands.json ]]; then

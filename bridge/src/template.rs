@@ -58,7 +58,7 @@ impl Template {
         let context: serde_json::Value = serde_json::from_str(context).map_err(Failure::invalid)?;
         let template = self.environment.get_template(NAME).map_err(|e| describe(&e))?;
         let mut out = Limited(Vec::new());
-        template.render_to_write(Value::from_serialize(&context), &mut out).map_err(|e| describe(&e))?;
+        template.render_captured_to(Value::from_serialize(&context), &mut out).map_err(|e| describe(&e))?;
         String::from_utf8(out.0).map_err(Failure::invalid)
     }
 }
@@ -163,6 +163,7 @@ fn rewrite_generation(source: &str) -> String {
         let close = match rest.as_bytes().get(1) {
             Some(b'%') => "%}",
             Some(b'#') if !raw => "#}",
+            Some(b'{') if !raw => "}}",
             _ => {
                 out.push('{');
                 rest = &rest[1..];
@@ -208,7 +209,7 @@ fn tag_end(text: &str, close: &str) -> Option<usize> {
             }
         } else if text.as_bytes()[i..].starts_with(close.as_bytes()) {
             return Some(i + close.len());
-        } else if close == "%}" && (c == b'\'' || c == b'"') {
+        } else if close != "#}" && (c == b'\'' || c == b'"') {
             quote = c;
         }
         i += 1;

@@ -26,8 +26,12 @@ uint32_t Load32(const uint8_t* src) {
   std::memcpy(&bits, src, sizeof(bits));
   return bits;
 }
-void Store16(uint8_t* dst, uint16_t bits) { std::memcpy(dst, &bits, sizeof(bits)); }
-float LoadF16(const uint8_t* src) { return F16ToF32(Load16(src)); }
+void Store16(uint8_t* dst, uint16_t bits) {
+  std::memcpy(dst, &bits, sizeof(bits));
+}
+float LoadF16(const uint8_t* src) {
+  return F16ToF32(Load16(src));
+}
 
 // ---- Blocks of 32. Value j of the first half is the low nibble of byte j, value 16 + j the high nibble of byte j.
 
@@ -83,8 +87,8 @@ void DecodeQ5_1(const uint8_t* src, float* dst) {
 
 // ---- Super-blocks of 256.
 
-// Eight 6-bit (scale, minimum) pairs in 12 bytes: 0-3 lie in the low six bits of bytes 0-3 and 4-7; pairs 4-7 have their
-// low nibbles in bytes 8-11 and their upper two bits in the top of bytes 0-3 and 4-7.
+// Eight 6-bit (scale, minimum) pairs in 12 bytes: 0-3 lie in the low six bits of bytes 0-3 and 4-7; pairs 4-7 have
+// their low nibbles in bytes 8-11 and their upper two bits in the top of bytes 0-3 and 4-7.
 struct ScaleMin {
   float scale;
   float minimum;
@@ -96,8 +100,8 @@ ScaleMin UnpackScaleMin(const uint8_t* packed, int pair) {
   return {static_cast<float>(scale), static_cast<float>(minimum)};
 }
 
-// {f16 scale; f16 minimum; packed[12]; nibbles[128]}: each 32 bytes hold one group of 32 in the low nibbles, the next in
-// the high ones.
+// {f16 scale; f16 minimum; packed[12]; nibbles[128]}: each 32 bytes hold one group of 32 in the low nibbles, the next
+// in the high ones.
 void DecodeQ4_K(const uint8_t* src, float* dst) {
   const float scale = LoadF16(src);
   const float minimum = LoadF16(src + 2);
@@ -131,9 +135,9 @@ void DecodeQ5_K(const uint8_t* src, float* dst) {
   }
 }
 
-// {low nibbles[128]; upper two bits[64]; int8 scales[16], one for 16 values; f16 scale}, q - 32. Each half of 128 values
-// is four runs of 32: runs 0 and 1 in the low nibbles of 64 bytes, runs 2 and 3 in their high nibbles; the upper bits of
-// run r are bits 2r and 2r+1 of 32 bytes.
+// {low nibbles[128]; upper two bits[64]; int8 scales[16], one for 16 values; f16 scale}, q - 32. Each half of 128
+// values is four runs of 32: runs 0 and 1 in the low nibbles of 64 bytes, runs 2 and 3 in their high nibbles; the upper
+// bits of run r are bits 2r and 2r+1 of 32 bytes.
 void DecodeQ6_K(const uint8_t* src, float* dst) {
   const float scale = LoadF16(src + 208);
   for (int half = 0; half < 2; ++half) {
@@ -222,36 +226,53 @@ void EncodeWithMinimum(const float* src, uint8_t* dst, int bits) {
 
 void DecodeBlock(Encoding encoding, const uint8_t* src, float* dst) {
   switch (encoding) {
-    case Encoding::kQ8_0: return DecodeQ8_0(src, dst);
-    case Encoding::kQ4_0: return DecodeQ4_0(src, dst);
-    case Encoding::kQ4_1: return DecodeQ4_1(src, dst);
-    case Encoding::kQ5_0: return DecodeQ5_0(src, dst);
-    case Encoding::kQ5_1: return DecodeQ5_1(src, dst);
-    case Encoding::kQ4_K: return DecodeQ4_K(src, dst);
-    case Encoding::kQ5_K: return DecodeQ5_K(src, dst);
-    case Encoding::kQ6_K: return DecodeQ6_K(src, dst);
+    case Encoding::kQ8_0:
+      return DecodeQ8_0(src, dst);
+    case Encoding::kQ4_0:
+      return DecodeQ4_0(src, dst);
+    case Encoding::kQ4_1:
+      return DecodeQ4_1(src, dst);
+    case Encoding::kQ5_0:
+      return DecodeQ5_0(src, dst);
+    case Encoding::kQ5_1:
+      return DecodeQ5_1(src, dst);
+    case Encoding::kQ4_K:
+      return DecodeQ4_K(src, dst);
+    case Encoding::kQ5_K:
+      return DecodeQ5_K(src, dst);
+    case Encoding::kQ6_K:
+      return DecodeQ6_K(src, dst);
     case Encoding::kF32:
     case Encoding::kF16:
-    case Encoding::kBF16: break;
+    case Encoding::kBF16:
+      break;
   }
   DI_CHECK(false);
 }
 
 void EncodeBlock(Encoding encoding, const float* src, uint8_t* dst) {
   switch (encoding) {
-    case Encoding::kQ8_0: return EncodeQ8_0(src, dst);
-    case Encoding::kQ4_0: return EncodeSymmetric(src, dst, /*bits=*/4);
-    case Encoding::kQ5_0: return EncodeSymmetric(src, dst, /*bits=*/5);
-    case Encoding::kQ4_1: return EncodeWithMinimum(src, dst, /*bits=*/4);
-    case Encoding::kQ5_1: return EncodeWithMinimum(src, dst, /*bits=*/5);
-    default: break;
+    case Encoding::kQ8_0:
+      return EncodeQ8_0(src, dst);
+    case Encoding::kQ4_0:
+      return EncodeSymmetric(src, dst, /*bits=*/4);
+    case Encoding::kQ5_0:
+      return EncodeSymmetric(src, dst, /*bits=*/5);
+    case Encoding::kQ4_1:
+      return EncodeWithMinimum(src, dst, /*bits=*/4);
+    case Encoding::kQ5_1:
+      return EncodeWithMinimum(src, dst, /*bits=*/5);
+    default:
+      break;
   }
   DI_CHECK(false);
 }
 
 }  // namespace
 
-const EncodingInfo& InfoOf(Encoding encoding) { return kInfo[static_cast<size_t>(encoding)]; }
+const EncodingInfo& InfoOf(Encoding encoding) {
+  return kInfo[static_cast<size_t>(encoding)];
+}
 
 std::optional<Encoding> ParseEncoding(std::string_view name) {
   for (int i = 0; i < kNumEncodings; ++i) {
@@ -280,7 +301,8 @@ void DecodeRow(Encoding encoding, const void* src, float* dst, int64_t elements)
     case Encoding::kBF16:
       for (int64_t i = 0; i < elements; ++i) dst[i] = BF16ToF32(Load16(bytes + 2 * i));
       return;
-    default: break;
+    default:
+      break;
   }
   for (int64_t i = 0; i < elements; i += info.block_elements, bytes += info.block_bytes) {
     DecodeBlock(encoding, bytes, dst + i);
@@ -305,7 +327,8 @@ void EncodeRow(Encoding encoding, const float* src, void* dst, int64_t elements)
     case Encoding::kBF16:
       for (int64_t i = 0; i < elements; ++i) Store16(bytes + 2 * i, F32ToBF16(src[i]));
       return;
-    default: break;
+    default:
+      break;
   }
   for (int64_t i = 0; i < elements; i += info.block_elements, bytes += info.block_bytes) {
     EncodeBlock(encoding, src + i, bytes);

@@ -23,8 +23,9 @@ TEST(EncodingTest, NamesAndSizes) {
   EXPECT_TRUE(IsQuantised(Encoding::kQ6_K));
 }
 
-// Two blocks of noise from a linear congruential generator, with sane f16 scales. The expected values and the FNV-1a hash
-// over the bits of all values come from the NumPy dequantiser of the `gguf` Python package, which is the format's own.
+// Two blocks of noise from a linear congruential generator, with sane f16 scales. The expected values and the FNV-1a
+// hash over the bits of all values come from the NumPy dequantiser of the `gguf` Python package, which is the format's
+// own.
 struct Golden {
   Encoding encoding;
   std::vector<int> index;
@@ -57,20 +58,37 @@ std::vector<uint8_t> NoiseBlocks(Encoding encoding) {
 
 TEST(EncodingTest, DecodesBlocksAsTheFormatDefinesThem) {
   const std::vector<Golden> goldens = {
-      {Encoding::kQ8_0, {0, 1, 21, 31, 63}, {-0x1.d4p+2f, -0x1.78p+2f, 0x1.fcp+2f, 0x1.28p+2f, -0x1.bc4ap+1f},
+      {Encoding::kQ8_0,
+       {0, 1, 21, 31, 63},
+       {-0x1.d4p+2f, -0x1.78p+2f, 0x1.fcp+2f, 0x1.28p+2f, -0x1.bc4ap+1f},
        0x56bac5de70b2c543ull},
-      {Encoding::kQ4_0, {0, 1, 21, 31, 63}, {0x1.8p-3f, -0x1.8p-2f, 0.0f, 0x1.cp-2f, 0x1.d57p-2f}, 0x3c5dbf0a6c43ee83ull},
-      {Encoding::kQ4_1, {0, 1, 21, 31, 63}, {0x1.2918p-1f, 0x1.a918p-1f, 0x1.a918p-1f, 0x1.048cp+0f, 0x1.a49p-2f},
+      {Encoding::kQ4_0,
+       {0, 1, 21, 31, 63},
+       {0x1.8p-3f, -0x1.8p-2f, 0.0f, 0x1.cp-2f, 0x1.d57p-2f},
+       0x3c5dbf0a6c43ee83ull},
+      {Encoding::kQ4_1,
+       {0, 1, 21, 31, 63},
+       {0x1.2918p-1f, 0x1.a918p-1f, 0x1.a918p-1f, 0x1.048cp+0f, 0x1.a49p-2f},
        0xb3285b918e39ec83ull},
-      {Encoding::kQ5_0, {0, 1, 21, 31, 63}, {0x1.cp-1f, 0x1.8p-1f, 0x1.6p-1f, -0x1.8p-2f, -0x1.926p-2f},
+      {Encoding::kQ5_0,
+       {0, 1, 21, 31, 63},
+       {0x1.cp-1f, 0x1.8p-1f, 0x1.6p-1f, -0x1.8p-2f, -0x1.926p-2f},
        0xb9c0af5be633e683ull},
-      {Encoding::kQ5_1, {0, 1, 21, 31, 63}, {0x1.2918p-1f, 0x1.2918p-1f, 0x1.248cp+0f, 0x1.848cp+0f, 0x1.bdp-1f},
+      {Encoding::kQ5_1,
+       {0, 1, 21, 31, 63},
+       {0x1.2918p-1f, 0x1.2918p-1f, 0x1.248cp+0f, 0x1.848cp+0f, 0x1.bdp-1f},
        0x53d0e69fdfbcff83ull},
-      {Encoding::kQ4_K, {0, 1, 133, 255, 511},
-       {0x1.525cp+3f, 0x1.525cp+3f, 0x1.10526p+5f, 0x1.57d58p+3f, 0x1.10d98p+4f}, 0x7201ad35ac97ff43ull},
-      {Encoding::kQ5_K, {0, 1, 133, 255, 511},
-       {0x1.9497p+5f, 0x1.e497p+5f, -0x1.e2dap+1f, 0x1.46756p+5f, -0x1.55p-1f}, 0xf057808ff3ddf343ull},
-      {Encoding::kQ6_K, {0, 1, 133, 255, 511}, {0x1.a94p+6f, 0x1.95p+6f, 0x1.ba4p+6f, 0x1.88p+5f, -0x1.ea65p+3f},
+      {Encoding::kQ4_K,
+       {0, 1, 133, 255, 511},
+       {0x1.525cp+3f, 0x1.525cp+3f, 0x1.10526p+5f, 0x1.57d58p+3f, 0x1.10d98p+4f},
+       0x7201ad35ac97ff43ull},
+      {Encoding::kQ5_K,
+       {0, 1, 133, 255, 511},
+       {0x1.9497p+5f, 0x1.e497p+5f, -0x1.e2dap+1f, 0x1.46756p+5f, -0x1.55p-1f},
+       0xf057808ff3ddf343ull},
+      {Encoding::kQ6_K,
+       {0, 1, 133, 255, 511},
+       {0x1.a94p+6f, 0x1.95p+6f, 0x1.ba4p+6f, 0x1.88p+5f, -0x1.ea65p+3f},
        0xd5eb400d769a6667ull},
   };
   for (const Golden& golden : goldens) {
@@ -81,7 +99,8 @@ TEST(EncodingTest, DecodesBlocksAsTheFormatDefinesThem) {
     std::copy(blocks.begin(), blocks.end(), shifted.begin() + 1);
     std::vector<float> values(size_t(InfoOf(golden.encoding).block_elements) * 2);
     DecodeRow(golden.encoding, shifted.data() + 1, values.data(), static_cast<int64_t>(values.size()));
-    for (size_t i = 0; i < golden.index.size(); ++i) EXPECT_EQ(values[golden.index[i]], golden.value[i]) << golden.index[i];
+    for (size_t i = 0; i < golden.index.size(); ++i)
+      EXPECT_EQ(values[golden.index[i]], golden.value[i]) << golden.index[i];
     uint64_t hash = 1469598103934665603ull;
     for (float value : values) hash = (hash ^ std::bit_cast<uint32_t>(value)) * 1099511628211ull;
     EXPECT_EQ(hash, golden.hash);

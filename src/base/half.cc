@@ -10,8 +10,8 @@ uint32_t ShiftRoundEven(uint32_t value, int shift) {
   return (value + half - 1 + odd) >> shift;
 }
 
-// The bits (without sign) of a small float with `mantissa_bits` and an exponent bias of `bias`, for the magnitude bits of
-// a finite f32 above. A carry out of the mantissa moves on to the next exponent by itself; overflow is the caller's.
+// The bits (without sign) of a small float with `mantissa_bits` and an exponent bias of `bias`, for the magnitude bits
+// of a finite f32 above. A carry out of the mantissa moves on to the next exponent by itself; overflow is the caller's.
 uint32_t RoundMagnitude(uint32_t magnitude, int mantissa_bits, int bias) {
   const int exponent = static_cast<int>(magnitude >> 23) - 127 + bias;  // the target's biased exponent
   const int drop = 23 - mantissa_bits;

@@ -71,9 +71,9 @@ TEST(HalfTest, BF16RoundTripsAndRoundsToEven) {
       ASSERT_EQ(F32ToBF16(value), bits);
     }
   }
-  EXPECT_EQ(F32ToBF16(1.00390625f), 0x3f80);   // 1 + 2^-8, halfway: to even
-  EXPECT_EQ(F32ToBF16(1.01171875f), 0x3f82);   // 1 + 3*2^-8, halfway: to even
-  EXPECT_EQ(F32ToBF16(1.00390637f), 0x3f81);   // just above halfway
+  EXPECT_EQ(F32ToBF16(1.00390625f), 0x3f80);  // 1 + 2^-8, halfway: to even
+  EXPECT_EQ(F32ToBF16(1.01171875f), 0x3f82);  // 1 + 3*2^-8, halfway: to even
+  EXPECT_EQ(F32ToBF16(1.00390637f), 0x3f81);  // just above halfway
   EXPECT_EQ(F32ToBF16(std::numeric_limits<float>::max()), 0x7f80);
   EXPECT_EQ(F32ToBF16(std::bit_cast<float>(0x7f800001u)) & 0x7fc0, 0x7fc0);  // a NaN never becomes infinity
 }

@@ -1,7 +1,7 @@
 // Reads little-endian values from a span of bytes, each read bounded by what is left; nothing is allocated.
 //
-// Every read names the field, so that an error says which one the file breaks off in. Also here: Printable(), which makes
-// bytes from a file safe to show, and checked multiplication. Not thread-safe; one reader, one cursor.
+// Every read names the field, so that an error says which one the file breaks off in. Also here: Printable(), which
+// makes bytes from a file safe to show, and checked multiplication. Not thread-safe; one reader, one cursor.
 #pragma once
 
 #include <bit>

@@ -38,7 +38,7 @@ class Hasher {
 
   // The file's name and what the file system says of it.
   Status AddFile(const std::string& path, std::span<const std::byte> header) {
-    struct stat info {};
+    struct stat info{};
     if (::stat(path.c_str(), &info) != 0) return MakeError(ErrorCode::kNotFound, path, "{}", std::strerror(errno));
     const std::string name = std::filesystem::path(path).filename().string();
     const int64_t numbers[] = {static_cast<int64_t>(info.st_size), static_cast<int64_t>(info.st_mtim.tv_sec),
@@ -60,7 +60,9 @@ class Hasher {
 
 }  // namespace
 
-const char* ToString(CheckpointKind kind) { return kind == CheckpointKind::kGguf ? "gguf" : "hf"; }
+const char* ToString(CheckpointKind kind) {
+  return kind == CheckpointKind::kGguf ? "gguf" : "hf";
+}
 
 Result<Checkpoint> Checkpoint::Open(const std::string& path) {
   Checkpoint checkpoint;
@@ -126,7 +128,7 @@ Status Checkpoint::ComputeFingerprint() {
     }
   }
   if (config_) {
-    const std::string text = config_->root().json().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string text = config_->root().object().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     hasher.Add(text.data(), text.size());
     hasher.Add(config_->eos_ids().data(), config_->eos_ids().size() * sizeof(int64_t));
   }
@@ -147,8 +149,8 @@ Result<const CheckpointTensor*> Checkpoint::Get(std::string_view name) const {
   }
   const std::string where = fmt::format("{}: tensor {}", tensor->file, Printable(name));
   if (!tensor->encoding) {
-    return MakeError(ErrorCode::kUnsupported, where, "its type {} is not supported; supported are: {}", tensor->type_name,
-                     SupportedEncodings());
+    return MakeError(ErrorCode::kUnsupported, where, "its type {} is not supported; supported are: {}",
+                     tensor->type_name, SupportedEncodings());
   }
   if (tensor->data.empty()) return MakeError(ErrorCode::kDataLoss, where, "it has no elements");
   MarkUsed(name);

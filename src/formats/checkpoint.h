@@ -1,5 +1,5 @@
-// The weights and settings of a model, from a GGUF file (or the first part of a split one) or a Hugging Face folder, as one
-// list of tensors.
+// The weights and settings of a model, from a GGUF file (or the first part of a split one) or a Hugging Face folder, as
+// one list of tensors.
 //
 // Names and shapes are the file's own. A tensor that this program cannot read is an error only when it is asked for.
 // Which tensors were asked for is recorded, so that a loader can refuse a file with tensors left over. Tensor data is
@@ -43,7 +43,8 @@ class Checkpoint {
   const std::string& path() const { return path_; }
   // The weight files, in order.
   const std::vector<std::string>& files() const { return files_; }
-  // Hash, as 32 hex digits, over every weight file's name, header, size, time of change and inode, and over the configs.
+  // Hash, as 32 hex digits, over every weight file's name, header, size, time of change and inode, and over the
+  // configs.
   const std::string& fingerprint() const { return fingerprint_; }
 
   // The GGUF file with the metadata (null for a folder), and the folder's config (null for a GGUF file).

@@ -13,11 +13,13 @@ constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
 
 Result<uint32_t> ReadVersion(ByteCursor& cursor) {
   DI_ASSIGN_OR_RETURN(const uint32_t magic, cursor.Read<uint32_t>("magic"));
-  if (magic != kMagic) return MakeError(ErrorCode::kInvalidArgument, cursor.file(), "not a GGUF file: the magic is missing");
+  if (magic != kMagic)
+    return MakeError(ErrorCode::kInvalidArgument, cursor.file(), "not a GGUF file: the magic is missing");
   const std::string where = fmt::format("{}: version", cursor.file());
   DI_ASSIGN_OR_RETURN(const uint32_t version, cursor.Read<uint32_t>("version"));
   if (version != 0 && (version & 0xffffu) == 0) {
-    return MakeError(ErrorCode::kUnsupported, where, "this is a big-endian GGUF file; only little-endian ones are read");
+    return MakeError(ErrorCode::kUnsupported, where,
+                     "this is a big-endian GGUF file; only little-endian ones are read");
   }
   if (version != 2 && version != 3) {
     return MakeError(ErrorCode::kUnsupported, where, "GGUF version {} is not supported; 2 and 3 are", version);
@@ -35,8 +37,7 @@ Result<GgufFile> GgufFile::Parse(std::span<const std::byte> bytes, const std::st
   GgufFile file;
   file.path_ = name;
   DI_ASSIGN_OR_RETURN(file.metadata_, ReadGgufMetadata(cursor, metadata_count));
-  DI_ASSIGN_OR_RETURN(GgufTensorTable table,
-                      ReadGgufTensors(cursor, tensor_count, AlignmentOf(file.metadata_), bytes));
+  DI_ASSIGN_OR_RETURN(GgufTensorTable table, ReadGgufTensors(cursor, tensor_count, AlignmentOf(file.metadata_), bytes));
   file.tensors_ = std::move(table.tensors);
   file.header_ = bytes.first(table.data_begin);
   for (size_t i = 0; i < file.tensors_.size(); ++i) file.tensor_index_.emplace(file.tensors_[i].name, i);

@@ -2,7 +2,8 @@
 //
 // Open() reads and checks the whole header: every length is bounded by the file before anything is allocated, products
 // are checked for overflow, tensor regions lie inside the file, are aligned and do not overlap. Tensor data is not
-// touched. One part of a split file is a file like any other here; checkpoint.h joins the parts. Little-endian only (a big-endian file is refused by name). The object is immutable after Open: thread-safe.
+// touched. One part of a split file is a file like any other here; checkpoint.h joins the parts. Little-endian only (a
+// big-endian file is refused by name). The object is immutable after Open: thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct GgufTensor {
   std::string name;
   Encoding encoding = Encoding::kF32;
   const char* unsupported_type = nullptr;  // the type's name if it is none of ours; then `encoding` means nothing
-  std::vector<int64_t> shape;  // outermost first: [rows, columns]; the file stores the reverse
+  std::vector<int64_t> shape;              // outermost first: [rows, columns]; the file stores the reverse
   std::span<const std::byte> data;
 };
 
@@ -44,7 +45,8 @@ class GgufFile {
   // Everything before the tensor data.
   std::span<const std::byte> header_bytes() const { return header_; }
 
-  // Typed access. Required* fail with the key's name if it is missing or of another type; Optional* fail only on another type.
+  // Typed access. Required* fail with the key's name if it is missing or of another type; Optional* fail only on
+  // another type.
   bool Has(std::string_view key) const;
   Result<int64_t> RequiredInt(std::string_view key) const;
   Result<double> RequiredFloat(std::string_view key) const;  // an integer is accepted too

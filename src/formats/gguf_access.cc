@@ -8,18 +8,19 @@
 namespace deepinfer::formats {
 namespace {
 
-constexpr const char* kKindNames[] = {"a boolean",          "an integer",          "an unsigned integer",
-                                      "a float",            "a string",            "an array of integers",
-                                      "an array of floats", "an array of booleans", "an array of strings"};
+constexpr const char* kKindNames[] = {
+    "a boolean",          "an integer",           "an unsigned integer", "a float", "a string", "an array of integers",
+    "an array of floats", "an array of booleans", "an array of strings"};
 static_assert(std::size(kKindNames) == std::variant_size_v<GgufValue>);
 
 std::string Where(const GgufFile& file, std::string_view key) {
   return fmt::format("{}: key {}", file.path(), Printable(key));
 }
 
-tl::unexpected<Error> WrongKind(const GgufFile& file, std::string_view key, const GgufValue& value, const char* wanted) {
-  return MakeError(ErrorCode::kInvalidArgument, Where(file, key), "is {} where {} is expected", kKindNames[value.index()],
-                   wanted);
+tl::unexpected<Error> WrongKind(const GgufFile& file, std::string_view key, const GgufValue& value,
+                                const char* wanted) {
+  return MakeError(ErrorCode::kInvalidArgument, Where(file, key), "is {} where {} is expected",
+                   kKindNames[value.index()], wanted);
 }
 
 tl::unexpected<Error> Missing(const GgufFile& file, std::string_view key) {
@@ -63,7 +64,9 @@ Result<const std::vector<T>*> Array(const GgufFile& file, std::string_view key, 
 
 }  // namespace
 
-bool GgufFile::Has(std::string_view key) const { return Find(*this, key) != nullptr; }
+bool GgufFile::Has(std::string_view key) const {
+  return Find(*this, key) != nullptr;
+}
 
 Result<int64_t> GgufFile::RequiredInt(std::string_view key) const {
   const GgufValue* value = Find(*this, key);

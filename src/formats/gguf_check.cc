@@ -25,7 +25,8 @@ Status CheckGgufVocabulary(const GgufFile& file) {
   if (tokens != nullptr) {
     DI_ASSIGN_OR_RETURN(const auto* scores, file.Floats(kScores));
     DI_ASSIGN_OR_RETURN(const auto* types, file.Ints(kTypes));
-    DI_RETURN_IF_ERROR(CheckLength(file, kScores, scores ? std::optional(scores->size()) : std::nullopt, tokens->size()));
+    DI_RETURN_IF_ERROR(
+        CheckLength(file, kScores, scores ? std::optional(scores->size()) : std::nullopt, tokens->size()));
     DI_RETURN_IF_ERROR(CheckLength(file, kTypes, types ? std::optional(types->size()) : std::nullopt, tokens->size()));
     if (embedding != nullptr && embedding->shape.front() != static_cast<int64_t>(tokens->size())) {
       return MakeError(ErrorCode::kDataLoss, embedding_where, "has {} rows for a vocabulary of {} tokens",

@@ -3,8 +3,6 @@
 // architecture (heads, layers) is checked where the model asks for its tensors by shape. Thread-safe.
 #pragma once
 
-
-
 #include "base/error.h"
 #include "formats/gguf.h"
 

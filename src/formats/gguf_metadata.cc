@@ -23,8 +23,8 @@ enum class ValueType : uint32_t {
 };
 constexpr uint32_t kLastValueType = 12;
 
-constexpr uint64_t kMaxKeyBytes = 65535;         // the format's own limit
-constexpr uint64_t kMaxStringBytes = 16u << 20;  // chat templates, the longest strings met, have some 20 KiB
+constexpr uint64_t kMaxKeyBytes = 65535;          // the format's own limit
+constexpr uint64_t kMaxStringBytes = 16u << 20;   // chat templates, the longest strings met, have some 20 KiB
 constexpr uint64_t kMaxArrayElements = 1u << 24;  // of all arrays together; the largest vocabularies have some 2^20
 constexpr uint64_t kMinPairBytes = 8 + 1 + 4 + 1;
 constexpr uint64_t kMaxPairs = 1u << 16;
@@ -34,17 +34,22 @@ size_t BytesOf(ValueType type) {
   switch (type) {
     case ValueType::kU8:
     case ValueType::kI8:
-    case ValueType::kBool: return 1;
+    case ValueType::kBool:
+      return 1;
     case ValueType::kU16:
-    case ValueType::kI16: return 2;
+    case ValueType::kI16:
+      return 2;
     case ValueType::kU32:
     case ValueType::kI32:
-    case ValueType::kF32: return 4;
+    case ValueType::kF32:
+      return 4;
     case ValueType::kU64:
     case ValueType::kI64:
-    case ValueType::kF64: return 8;
+    case ValueType::kF64:
+      return 8;
     case ValueType::kString:
-    case ValueType::kArray: break;
+    case ValueType::kArray:
+      break;
   }
   return 8;  // both start with a 64-bit length, the least they take
 }
@@ -107,14 +112,22 @@ class MetadataReader {
 
   Result<int64_t> ReadInteger(ValueType type, const std::string& where) {
     switch (type) {
-      case ValueType::kU8: return ReadAs<uint8_t, int64_t>();
-      case ValueType::kI8: return ReadAs<int8_t, int64_t>();
-      case ValueType::kU16: return ReadAs<uint16_t, int64_t>();
-      case ValueType::kI16: return ReadAs<int16_t, int64_t>();
-      case ValueType::kU32: return ReadAs<uint32_t, int64_t>();
-      case ValueType::kI32: return ReadAs<int32_t, int64_t>();
-      case ValueType::kI64: return ReadAs<int64_t, int64_t>();
-      default: break;
+      case ValueType::kU8:
+        return ReadAs<uint8_t, int64_t>();
+      case ValueType::kI8:
+        return ReadAs<int8_t, int64_t>();
+      case ValueType::kU16:
+        return ReadAs<uint16_t, int64_t>();
+      case ValueType::kI16:
+        return ReadAs<int16_t, int64_t>();
+      case ValueType::kU32:
+        return ReadAs<uint32_t, int64_t>();
+      case ValueType::kI32:
+        return ReadAs<int32_t, int64_t>();
+      case ValueType::kI64:
+        return ReadAs<int64_t, int64_t>();
+      default:
+        break;
     }
     DI_ASSIGN_OR_RETURN(const uint64_t value, cursor_.Read<uint64_t>(field_));
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
@@ -129,15 +142,19 @@ class MetadataReader {
 
   Result<GgufValue> ReadScalar(ValueType type, const std::string& where) {
     switch (type) {
-      case ValueType::kBool: return ReadBool(where);
+      case ValueType::kBool:
+        return ReadBool(where);
       case ValueType::kF32:
-      case ValueType::kF64: return ReadFloat(type);
-      case ValueType::kU64: return cursor_.Read<uint64_t>(field_);
+      case ValueType::kF64:
+        return ReadFloat(type);
+      case ValueType::kU64:
+        return cursor_.Read<uint64_t>(field_);
       case ValueType::kString: {
         DI_ASSIGN_OR_RETURN(const std::string_view view, cursor_.ReadString(field_, kMaxStringBytes));
         return GgufValue(std::string(view));
       }
-      default: return ReadInteger(type, where);
+      default:
+        return ReadInteger(type, where);
     }
   }
 
@@ -168,12 +185,15 @@ class MetadataReader {
       return Fail(where, "the arrays of this file have over {} elements", kMaxArrayElements);
     }
     switch (type) {
-      case ValueType::kBool: return ReadElements<bool>(count, [&] { return ReadBool(where); });
+      case ValueType::kBool:
+        return ReadElements<bool>(count, [&] { return ReadBool(where); });
       case ValueType::kF32:
-      case ValueType::kF64: return ReadElements<double>(count, [&] { return ReadFloat(type); });
+      case ValueType::kF64:
+        return ReadElements<double>(count, [&] { return ReadFloat(type); });
       case ValueType::kString:
         return ReadElements<std::string_view>(count, [&] { return cursor_.ReadString(field_, kMaxStringBytes); });
-      default: return ReadElements<int64_t>(count, [&] { return ReadInteger(type, where); });
+      default:
+        return ReadElements<int64_t>(count, [&] { return ReadInteger(type, where); });
     }
   }
 

@@ -12,8 +12,8 @@ namespace deepinfer::formats {
 using GgufMetadata = std::map<std::string, GgufValue, std::less<>>;
 
 // Reads `count` pairs at the cursor. Refused: empty, duplicate or non-ASCII keys, unknown types, nested arrays, lengths
-// beyond the file, an alignment that is not a u32 power of two from 8 up. Memory is bounded by the file's size and by fixed
-// limits far above real files (2^24 array elements in all).
+// beyond the file, an alignment that is not a u32 power of two from 8 up. Memory is bounded by the file's size and by
+// fixed limits far above real files (2^24 array elements in all).
 Result<GgufMetadata> ReadGgufMetadata(ByteCursor& cursor, uint64_t count);
 
 // `general.alignment`, 32 if not given. ReadGgufMetadata has checked it.

@@ -37,13 +37,14 @@ Result<std::vector<GgufFile>> OpenGgufParts(const std::string& path) {
   DI_RETURN_IF_ERROR(CheckPart(parts[0], 0, count));
   const std::string ending = fmt::format("-{:05}-of-{:05}.gguf", 1, count);
   if (!path.ends_with(ending)) {
-    return MakeError(ErrorCode::kInvalidArgument, path, "is the first of {} parts, but its name does not end in {}", count,
-                     ending);
+    return MakeError(ErrorCode::kInvalidArgument, path, "is the first of {} parts, but its name does not end in {}",
+                     count, ending);
   }
   const std::string prefix = path.substr(0, path.size() - ending.size());
   size_t tensors = parts[0].tensors().size();
   for (int64_t number = 1; number < count; ++number) {
-    DI_ASSIGN_OR_RETURN(GgufFile part, GgufFile::Open(fmt::format("{}-{:05}-of-{:05}.gguf", prefix, number + 1, count)));
+    DI_ASSIGN_OR_RETURN(GgufFile part,
+                        GgufFile::Open(fmt::format("{}-{:05}-of-{:05}.gguf", prefix, number + 1, count)));
     DI_RETURN_IF_ERROR(CheckPart(part, number, count));
     tensors += part.tensors().size();
     parts.push_back(std::move(part));

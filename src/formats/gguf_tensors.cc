@@ -40,7 +40,8 @@ constexpr uint64_t kMaxTensors = 1u << 20;
 constexpr uint32_t kMaxDimensions = 4;
 
 const TypeInfo* FindType(uint32_t number) {
-  const auto* it = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeInfo& t) { return t.number == number; });
+  const auto* it =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeInfo& t) { return t.number == number; });
   return it == std::end(kTypes) ? nullptr : it;
 }
 
@@ -144,7 +145,8 @@ Result<GgufTensorTable> ReadGgufTensors(ByteCursor& cursor, uint64_t count, uint
     return MakeError(ErrorCode::kDataLoss, where, "{} tensors do not fit in the {} bytes left in the file", count,
                      cursor.remaining());
   }
-  if (count > kMaxTensors) return MakeError(ErrorCode::kDataLoss, where, "{} is over the limit of {}", count, kMaxTensors);
+  if (count > kMaxTensors)
+    return MakeError(ErrorCode::kDataLoss, where, "{} is over the limit of {}", count, kMaxTensors);
   std::vector<Placed> placed;
   TensorReader reader(cursor);
   for (uint64_t i = 0; i < count; ++i) {
@@ -160,12 +162,13 @@ Result<GgufTensorTable> ReadGgufTensors(ByteCursor& cursor, uint64_t count, uint
   for (Placed& entry : placed) {
     const std::string tensor = fmt::format("{}: tensor {}", cursor.file(), Printable(entry.tensor.name));
     if (entry.offset % alignment != 0) {
-      return MakeError(ErrorCode::kDataLoss, tensor, "its offset {} is not a multiple of the alignment {}", entry.offset,
-                       alignment);
+      return MakeError(ErrorCode::kDataLoss, tensor, "its offset {} is not a multiple of the alignment {}",
+                       entry.offset, alignment);
     }
     if (entry.offset > data.size() || static_cast<uint64_t>(entry.bytes) > data.size() - entry.offset) {
-      return MakeError(ErrorCode::kDataLoss, tensor, "its {} bytes at offset {} leave the file's data section of {} bytes",
-                       entry.bytes, entry.offset, data.size());
+      return MakeError(ErrorCode::kDataLoss, tensor,
+                       "its {} bytes at offset {} leave the file's data section of {} bytes", entry.bytes, entry.offset,
+                       data.size());
     }
     entry.tensor.data = data.subspan(entry.offset, static_cast<size_t>(entry.bytes));
     order.push_back(&entry);

@@ -13,9 +13,9 @@ struct GgufTensorTable {
   size_t data_begin = 0;  // where the data section starts in the file
 };
 
-// Reads `count` tensor entries at the cursor and places each one's data in `file`. Refused: 0 or more than 4 dimensions,
-// a zero or overflowing size, rows that are not whole blocks, unknown type numbers, duplicate or empty names, and regions
-// that are unaligned, overlap or leave the file.
+// Reads `count` tensor entries at the cursor and places each one's data in `file`. Refused: 0 or more than 4
+// dimensions, a zero or overflowing size, rows that are not whole blocks, unknown type numbers, duplicate or empty
+// names, and regions that are unaligned, overlap or leave the file.
 Result<GgufTensorTable> ReadGgufTensors(ByteCursor& cursor, uint64_t count, uint64_t alignment,
                                         std::span<const std::byte> file);
 

@@ -18,11 +18,13 @@ constexpr JsonLimits kConfigLimits = {.max_bytes = 4u << 20, .max_depth = 32, .m
 
 tl::unexpected<Error> WrongKind(std::string where, const json& value, const char* wanted) {
   return MakeError(ErrorCode::kInvalidArgument, std::move(where), "is {} ({}) where {} is expected",
-                   Printable(value.dump(-1, ' ', false, json::error_handler_t::replace), 40), value.type_name(), wanted);
+                   Printable(value.dump(-1, ' ', false, json::error_handler_t::replace), 40), value.type_name(),
+                   wanted);
 }
 
 Result<int64_t> AsInt(const json& value, const std::string& where) {
-  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+  if (value.is_number_unsigned() &&
+      value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return WrongKind(where, value, "a 64-bit integer");
   }
   if (value.is_number_integer()) return value.get<int64_t>();
@@ -73,7 +75,7 @@ Result<std::vector<T>> List(const json* value, const std::string& where,
 // `eos_token_id` is one id or a list of ids.
 Result<std::vector<int64_t>> EosIds(const ConfigNode& node) {
   if (!node.Has("eos_token_id")) return std::vector<int64_t>();
-  if (node.json()["eos_token_id"].is_array()) return node.Ints("eos_token_id");
+  if (node.object()["eos_token_id"].is_array()) return node.Ints("eos_token_id");
   DI_ASSIGN_OR_RETURN(const int64_t id, node.RequiredInt("eos_token_id"));
   return std::vector<int64_t>{id};
 }
@@ -90,14 +92,18 @@ std::string_view TextOf(const MappedFile& file) {
 
 }  // namespace
 
-std::string ConfigNode::Where(std::string_view field) const { return fmt::format("{}: {}", where_, field); }
+std::string ConfigNode::Where(std::string_view field) const {
+  return fmt::format("{}: {}", where_, field);
+}
 
 const json* ConfigNode::Find(std::string_view field) const {
   const auto it = object_->find(std::string(field));
   return it == object_->end() || it->is_null() ? nullptr : &*it;
 }
 
-bool ConfigNode::Has(std::string_view field) const { return Find(field) != nullptr; }
+bool ConfigNode::Has(std::string_view field) const {
+  return Find(field) != nullptr;
+}
 
 Result<int64_t> ConfigNode::RequiredInt(std::string_view field) const {
   return Required<int64_t>(Find(field), Where(field), AsInt);
@@ -140,7 +146,9 @@ Result<std::optional<ConfigNode>> ConfigNode::Child(std::string_view field) cons
   return std::optional<ConfigNode>(ConfigNode(*value, Where(field)));
 }
 
-ConfigNode HfConfig::root() const { return ConfigNode(*config_, config_path_); }
+ConfigNode HfConfig::root() const {
+  return ConfigNode(*config_, config_path_);
+}
 
 ConfigNode HfConfig::text() const {
   const auto child = root().Child("text_config");

@@ -1,7 +1,9 @@
-// config.json (and generation_config.json) of a Hugging Face folder, with typed getters whose errors name file and field.
+// config.json (and generation_config.json) of a Hugging Face folder, with typed getters whose errors name file and
+// field.
 //
-// A JSON null counts as missing. Required* fail if the field is missing; all fail on another type: nothing is converted but
-// integers to floats. Immutable after Open: thread-safe. A ConfigNode refers into its HfConfig and must not outlive it.
+// A JSON null counts as missing. Required* fail if the field is missing; all fail on another type: nothing is converted
+// but integers to floats. Immutable after Open: thread-safe. A ConfigNode refers into its HfConfig and must not outlive
+// it.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,7 @@ class ConfigNode {
   // `where` names the file and the path of the object in it: "dir/config.json" or "dir/config.json: rope_scaling".
   ConfigNode(const nlohmann::json& object, std::string where) : object_(&object), where_(std::move(where)) {}
 
-  const nlohmann::json& json() const { return *object_; }
+  const nlohmann::json& object() const { return *object_; }
   const std::string& where() const { return where_; }
   // "dir/config.json: field", for the caller's own errors.
   std::string Where(std::string_view field) const;
@@ -65,7 +67,8 @@ class HfConfig {
   const std::string& architecture() const { return architecture_; }
   // `model_type` of the root, or "".
   const std::string& model_type() const { return model_type_; }
-  // Ends of generation: those of generation_config.json, else of the config, nested part first. Ascending, may be empty.
+  // Ends of generation: those of generation_config.json, else of the config, nested part first. Ascending, may be
+  // empty.
   const std::vector<int64_t>& eos_ids() const { return eos_ids_; }
   // From the nested part, else the root; nullopt if neither says.
   std::optional<bool> tie_word_embeddings() const { return tie_word_embeddings_; }

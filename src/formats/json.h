@@ -1,4 +1,5 @@
-// Parses JSON that may be hostile: size, nesting and value count are limited, duplicate keys are refused, nothing throws.
+// Parses JSON that may be hostile: size, nesting and value count are limited, duplicate keys are refused, nothing
+// throws.
 //
 // nlohmann's own parse keeps the last of two equal keys and has no limits. Thread-safe (no state).
 #pragma once

@@ -101,9 +101,8 @@ class EntryReader {
 
 // Sorts by place and checks that the regions follow each other from the first byte of the data to the last.
 Status CheckCoverage(std::vector<Placed>& placed, const std::string& file, size_t data_bytes) {
-  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::sort(placed.begin(), placed.end(),
+            [](const Placed& a, const Placed& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   int64_t end = 0;
   for (const Placed& entry : placed) {
     const std::string where = TensorWhere(file, entry.tensor.name);

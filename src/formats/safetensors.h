@@ -1,9 +1,9 @@
 // safetensors files, read by mmap, and folders of them; a writer for small sets of tensors.
 //
-// A file is a 64-bit header length, a JSON header {name: {dtype, shape, data_offsets}}, and the data. Open() checks all of
-// it: the data regions cover the data section without overlap or hole, and each is as long as its shape and dtype say.
-// Tensor data is not touched and has no alignment. Immutable after Open: thread-safe. Source: the safetensors format
-// description (huggingface/safetensors, README).
+// A file is a 64-bit header length, a JSON header {name: {dtype, shape, data_offsets}}, and the data. Open() checks all
+// of it: the data regions cover the data section without overlap or hole, and each is as long as its shape and dtype
+// say. Tensor data is not touched and has no alignment. Immutable after Open: thread-safe. Source: the safetensors
+// format description (huggingface/safetensors, README).
 #pragma once
 
 #include <cstdint>

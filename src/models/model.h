@@ -28,6 +28,13 @@ class WeightTable {
   std::map<std::string, ir::Type> types_;
 };
 
+// A weight that a model reads: matrices are [outputs, inputs]. Vectors (norms, biases) are expected as f32.
+struct WeightSpec {
+  std::string name;
+  std::vector<int64_t> shape;
+  bool operator==(const WeightSpec&) const = default;
+};
+
 struct ModelInfo {
   std::string architecture;  // "llama", "gemma3", ...
   int64_t vocab_size = 0;
@@ -40,8 +47,9 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual const ModelInfo& info() const = 0;
-  // Names of every weight the model reads. With a tied head the head's own name is not among them.
-  virtual std::vector<std::string> WeightNames() const = 0;
+  // Every weight the model reads, in the order of the graph's inputs. With a tied head the head's own name is not there.
+  virtual const std::vector<WeightSpec>& Weights() const = 0;
+  std::vector<std::string> WeightNames() const;
   virtual std::vector<StateSpec> States(DType kv) const = 0;
   virtual Result<ir::Module> Record(const StepShape& shape, const WeightTable& weights) const = 0;
 };

@@ -69,6 +69,9 @@ class Rooms(Fixture):
 
     def test_bridge_is_for_text_only(self):
         self.assertOneProblem(self.problems("src/cpu/a.cc", '#include "bridge/bridge.h"\n'), "only ['text'] may")
+        files = {"src/ROOMS": "text 2\ncpu 4\n", "bridge/b.h": "", "src/text/a.cc": '#include "b.h"\n'}
+        self.assertEqual(rooms.check(self.tree(files)), [])
+        self.assertOneProblem(rooms.check(self.tree({**files, "src/cpu/a.cc": '#include "b.h"\n'})), "only ['text'] may")
 
     def test_environment(self):
         self.assertOneProblem(self.problems("src/ir/a.cc", 'auto* p = std::getenv("X");\n'), "environment")

@@ -21,9 +21,11 @@ def read_rooms(root):
     return rooms
 
 
-def include_problem(rooms, room, opener, target):
+def include_problem(root, rooms, room, opener, target):
     """What is wrong with `room` including `target`, or None."""
     head = target.split("/")[0] if "/" in target else None
+    if head is None:  # a header found through an include path on one of the outside folders
+        head = next((folder for folder in OUTSIDE if (root / folder / target).is_file()), None)
     if opener == "<" and head not in rooms:
         return None  # a system or library header
     if head is None:
@@ -53,7 +55,7 @@ def check(root):
             where = path.relative_to(root)
             text = path.read_text(errors="replace")
             for match in INCLUDE.finditer(text):
-                problem = include_problem(rooms, folder.name, match[1], match[2])
+                problem = include_problem(root, rooms, folder.name, match[1], match[2])
                 if problem:
                     problems.append(f"{where}:{text.count(chr(10), 0, match.start()) + 1}: {problem}")
             if folder.name != "base" and ENVIRONMENT.search(COMMENT.sub("", text)):

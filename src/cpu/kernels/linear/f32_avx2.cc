@@ -8,13 +8,20 @@ namespace {
 
 constexpr int kLanes = 8;
 constexpr int kTileRows = 6;
+constexpr int kMaxGemvRows = 2;
 typedef float VF __attribute__((vector_size(32)));
+typedef uint32_t VU __attribute__((vector_size(32)));
 
 __attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) { return _mm256_fmadd_ps(a, b, c); }
 __attribute__((always_inline)) inline VF Broadcast(float value) { return _mm256_set1_ps(value); }
 template <class Halves>
 __attribute__((always_inline)) inline VF HalfToFloat(Halves halves) {
   return _mm256_cvtph_ps(reinterpret_cast<__m128i>(halves));
+}
+template <int kOffset>
+__attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
+  typedef int32_t VSigned __attribute__((vector_size(sizeof(VU))));
+  return __builtin_convertvector(reinterpret_cast<VSigned>(word & 15) - kOffset, VF);
 }
 
 #define DI_ISA Isa::kAvx2

@@ -168,16 +168,15 @@ void WriteHeader(const PanelLayout& layout, const ColumnBlock& block, uint8_t* h
   }
 }
 
+int64_t PlainBf16Offset(int64_t k, int column) { return (k / 2 * kPanelColumns + column) * 4 + k % 2 * 2; }
+
 void PackPlainColumn(Encoding encoding, const uint8_t* row, int64_t k, uint8_t* panel, int column) {
   if (encoding == Encoding::kF32) {
     for (int64_t i = 0; i < k; ++i) std::memcpy(panel + (i * kPanelColumns + column) * 4, row + i * 4, 4);
   } else if (encoding == Encoding::kF16) {
     for (int64_t i = 0; i < k; ++i) std::memcpy(panel + (i * kPanelColumns + column) * 2, row + i * 2, 2);
   } else {
-    uint8_t* lane = panel + column / kGroupColumns * 1024 + column % kGroupColumns * 4;
-    for (int64_t i = 0; i < k; ++i) {
-      std::memcpy(lane + i / kBlockK * 2048 + i % kBlockK / 2 * 64 + i % 2 * 2, row + i * 2, 2);
-    }
+    for (int64_t i = 0; i < k; ++i) std::memcpy(panel + PlainBf16Offset(i, column), row + i * 2, 2);
   }
 }
 
@@ -200,10 +199,7 @@ void DecodePlainColumn(Encoding encoding, const uint8_t* panel, int column, int6
   } else if (encoding == Encoding::kF16) {
     for (int64_t i = 0; i < k; ++i) out[i] = F16ToF32(Load16(panel + (i * kPanelColumns + column) * 2));
   } else {
-    const uint8_t* lane = panel + column / kGroupColumns * 1024 + column % kGroupColumns * 4;
-    for (int64_t i = 0; i < k; ++i) {
-      out[i] = BF16ToF32(Load16(lane + i / kBlockK * 2048 + i % kBlockK / 2 * 64 + i % 2 * 2));
-    }
+    for (int64_t i = 0; i < k; ++i) out[i] = BF16ToF32(Load16(panel + PlainBf16Offset(i, column)));
   }
 }
 

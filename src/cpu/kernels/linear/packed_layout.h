@@ -17,8 +17,7 @@
 //   fifth bits (5 bits)         1 line: bit t of each half is pair t
 //   upper two bits (6 bits)     2 lines of 8 pairs: bits 2s, 2s+1 of each half are pair 8 * line + s
 //   bytes (8 bits)              16 pairs of {column: i8 k even, i8 k odd}
-//   bf16                        16 pairs of {column: bf16 k even, bf16 k odd}
-// f16 and f32 have no groups: [32 k][32 columns].
+// Plain floats have no groups: f16 and f32 are [32 k][32 columns], bf16 is [16 pairs][32 columns]{k even, k odd}.
 //
 // Included by files compiled for one instruction set: everything here has internal linkage. Pure values, thread-safe.
 #pragma once

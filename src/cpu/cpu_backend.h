@@ -1,0 +1,57 @@
+// The CPU backend: fused kernels, one arena, a thread team, a flat launch list per graph.
+//
+// Kernels are chosen at compile time for the instruction set given. All executables share one arena, allocated by
+// Finalize. SetWeights: rows of the embedding and small vectors are read from the given memory for as long as the
+// backend lives; everything else is packed (or mapped from packed_file). Compile may be called from several threads.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backend/backend.h"
+#include "base/cpu_features.h"
+#include "base/thread_team.h"
+#include "cpu/executable.h"
+#include "cpu/weights.h"
+
+namespace deepinfer::cpu {
+
+struct CpuOptions {
+  int threads = 1;
+  Isa isa = Isa::kPortable;
+  std::string packed_file;  // where packed weights are kept; empty: nowhere
+  std::string identity;     // of the model, for that file
+};
+
+class CpuBackend : public backend::Backend {
+ public:
+  explicit CpuBackend(CpuOptions options);
+  ~CpuBackend() override;
+
+  const char* name() const override { return "cpu"; }
+  backend::Caps caps() const override;
+  std::string target() const override;
+  std::vector<std::string> passes() const override;
+  bool Claims(const ir::Function& function, const ir::Node& node) const override;
+  Status SetWeights(backend::WeightMap weights) override;
+  Result<std::unique_ptr<backend::StateSet>> AllocateStates(
+      const std::map<std::string, int64_t>& bytes_by_buffer) override;
+  Result<std::unique_ptr<backend::Executable>> Compile(const ir::Module& module,
+                                                       const backend::CompileOptions& options) override;
+  Status Finalize() override;
+  Status Persist() override { return weights_.Persist(); }
+  int64_t weight_bytes() const override { return weights_.packed_bytes(); }
+  int64_t arena_bytes() const;
+
+ private:
+  CpuOptions options_;
+  ThreadTeam team_;
+  Weights weights_;
+  std::mutex mutex_;  // guards needs_
+  ArenaNeeds needs_;
+  Arena arena_;
+  std::unique_ptr<backend::StateSet> memory_;  // the arena's own
+};
+
+}  // namespace deepinfer::cpu

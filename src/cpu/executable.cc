@@ -1,0 +1,190 @@
+#include "cpu/executable.h"
+
+#include <algorithm>
+
+namespace deepinfer::cpu {
+namespace {
+
+ir::LiveCounts StaticLimits(const ir::Function& f) {
+  ir::LiveCounts limits;
+  for (const ir::Type& type : f.types) {
+    for (const ir::Dim& dim : type.dims) {
+      if (dim.tag == ir::DimTag::kNone) continue;
+      int64_t& limit = limits.count[static_cast<size_t>(dim.tag) - 1];
+      limit = std::max(limit, dim.size);
+    }
+  }
+  return limits;
+}
+
+const backend::HostSlot* FindSlot(const std::vector<backend::HostSlot>& slots, const std::string& name) {
+  for (const backend::HostSlot& slot : slots) {
+    if (slot.name == name) return &slot;
+  }
+  return nullptr;
+}
+
+Result<void*> SlotAddress(const std::vector<backend::HostSlot>& slots, const std::string& name, const ir::Type& type) {
+  const backend::HostSlot* slot = FindSlot(slots, name);
+  if (slot == nullptr || slot->data == nullptr) {
+    return MakeError(ErrorCode::kInvalidArgument, name, "the step needs a buffer of this name");
+  }
+  if (slot->bytes < type.Bytes()) {
+    return MakeError(ErrorCode::kInvalidArgument, name, "the buffer has {} bytes, {} needs {}", slot->bytes,
+                     ToString(type), type.Bytes());
+  }
+  return slot->data;
+}
+
+}  // namespace
+
+CpuExecutable::CpuExecutable(StepPlan plan, ir::ValueId live_counts, backend::GraphMode mode, ThreadTeam* team,
+                             const Arena* arena, const Weights* weights)
+    : plan_(std::move(plan)),
+      live_counts_(live_counts),
+      mode_(mode),
+      team_(team),
+      arena_(arena),
+      weights_(weights),
+      limits_(StaticLimits(plan_.step.f)) {}
+
+Result<void*> CpuExecutable::InputAddress(const ir::Input& input, const backend::StepIo& io) {
+  const ir::Type& type = plan_.step.f.TypeOf(input.value);
+  switch (input.kind) {
+    case ir::InputKind::kWeight: {
+      DI_ASSIGN_OR_RETURN(const backend::WeightData* weight, weights_->Source(input.name));
+      return const_cast<std::byte*>(weight->data);
+    }
+    case ir::InputKind::kState: {
+      const std::string& buffer = input.buffer.empty() ? input.name : input.buffer;
+      void* base = io.states == nullptr ? nullptr : io.states->Address(buffer);
+      if (base == nullptr) return MakeError(ErrorCode::kInvalidArgument, input.name, "no state buffer '{}'", buffer);
+      return static_cast<std::byte*>(base) + input.offset * static_cast<int64_t>(SizeOf(type.dtype));
+    }
+    default: return SlotAddress(io.metadata, input.name, type);
+  }
+}
+
+Status CpuExecutable::BindAddresses(const backend::StepIo& io) {
+  const ir::Function& f = plan_.step.f;
+  Addresses addresses(f.types.size());
+  for (const ir::Input& input : f.inputs) {
+    DI_ASSIGN_OR_RETURN(void* address, InputAddress(input, io));
+    addresses.Set(input.value, address);
+  }
+  for (const auto& [root, name] : plan_.outputs) {
+    DI_ASSIGN_OR_RETURN(void* address, SlotAddress(io.outputs, name, f.TypeOf(root)));
+    addresses.Set(root, address);
+  }
+  for (auto& [value, bytes] : plan_.constants) addresses.Set(value, bytes.data());
+  for (size_t i = 0; i < plan_.lifetimes.size(); ++i) {
+    addresses.Set(plan_.lifetime_of[i], arena_->data + plan_.memory.offsets[i]);
+  }
+  for (ir::ValueId value = 0; value < static_cast<ir::ValueId>(f.types.size()); ++value) {
+    addresses.Set(value, addresses.Of(plan_.step.roots[value]));
+  }
+  for (Part& part : plan_.parts) {
+    for (PlacedLaunch& placed : part.launches) {
+      placed.launch->Bind(addresses);
+      if (placed.predicate != ir::kNoValue) placed.predicate_at = addresses.As<const int32_t>(placed.predicate);
+    }
+    part.context = {};
+    for (const ir::ValueId value : part.operands) part.context.operands.push_back({&f.TypeOf(value), addresses.Of(value)});
+    for (const ir::ValueId value : part.results) part.context.results.push_back({&f.TypeOf(value), addresses.Of(value)});
+  }
+  live_at_ = live_counts_ == ir::kNoValue ? nullptr : addresses.As<const int32_t>(live_counts_);
+  return {};
+}
+
+Status CpuExecutable::ReadLiveCounts() {
+  for (int i = 0; i < ir::kNumTags; ++i) {
+    const int64_t count = live_at_ == nullptr ? limits_.count[i] : live_at_[i];
+    if (count < 0 || count > limits_.count[i]) {
+      return MakeError(ErrorCode::kInvalidArgument, "live_counts", "{} of at most {} {}", count, limits_.count[i],
+                       i == 0 ? "tokens" : i == 1 ? "rows" : "requests");
+    }
+    live_.count[i] = count;
+  }
+  return {};
+}
+
+Status CpuExecutable::Capture(const backend::StepIo& io) {
+  DI_RETURN_IF_ERROR(BindAddresses(io));
+  DI_RETURN_IF_ERROR(ReadLiveCounts());
+  backend::GraphCapture capture;
+  DI_RETURN_IF_ERROR(capture.Begin());
+  for (Part& part : plan_.parts) {
+    if (part.is_break) {
+      DI_RETURN_IF_ERROR(backend::EagerBreak(part.name, [this, &part] { return RunBreak(&part); }, mode_));
+    } else {
+      DI_RETURN_IF_ERROR(capture.AddSegment([this, &part] {
+        RunLaunches(part);
+        return Status();
+      }));
+    }
+  }
+  DI_ASSIGN_OR_RETURN(segments_, capture.End());
+  std::vector<std::string> buffers;
+  for (const ir::Input& input : plan_.step.f.inputs) {
+    if (input.kind == ir::InputKind::kState) buffers.push_back(input.buffer.empty() ? input.name : input.buffer);
+  }
+  guard_.Record(io, buffers);
+  return {};
+}
+
+Status CpuExecutable::Run(const backend::StepIo& io) {
+  if (segments_.segments().empty()) {
+    return MakeError(ErrorCode::kFailedPrecondition, "cpu executable", "Run before Capture");
+  }
+  DI_RETURN_IF_ERROR(guard_.CheckAddresses(io));
+  DI_RETURN_IF_ERROR(ReadLiveCounts());
+  return segments_.Replay();
+}
+
+void CpuExecutable::RunLaunches(const Part& part) {
+  auto body = [&](int member, int members) {
+    TeamContext context;
+    context.member = member;
+    context.members = members;
+    context.live = live_;
+    context.scratch = arena_->scratch + member * arena_->scratch_bytes;
+    context.shared_scratch = arena_->shared_scratch;
+    int group = part.launches.empty() ? 0 : part.launches.front().group;
+    for (const PlacedLaunch& placed : part.launches) {
+      if (placed.group != group) {
+        team_->Barrier();
+        group = placed.group;
+      }
+      if (placed.predicate_at != nullptr) {
+        const int64_t index = *placed.predicate_at;
+        const bool known = index >= 0 && index < placed.branches;
+        if ((known ? index : placed.branches - 1) != placed.branch) continue;
+      }
+      placed.launch->Run(context);
+    }
+  };
+  team_->Run(body);
+}
+
+Status CpuExecutable::RunBreak(Part* part) {
+  if (part->host == nullptr) {
+    RunLaunches(*part);
+    return {};
+  }
+  part->context.live = live_;
+  return (*part->host)(part->context);
+}
+
+std::vector<std::string> CpuExecutable::Describe() const {
+  std::vector<std::string> lines;
+  for (const Part& part : plan_.parts) {
+    if (part.is_break) lines.push_back(fmt::format("break {}{}", part.name, part.host != nullptr ? " (host)" : ""));
+    for (const PlacedLaunch& placed : part.launches) {
+      lines.push_back(fmt::format("[{}] {}{}", placed.group, placed.launch->kernel,
+                                  placed.launch->reason.empty() ? "" : " (" + placed.launch->reason + ")"));
+    }
+  }
+  return lines;
+}
+
+}  // namespace deepinfer::cpu

@@ -1,0 +1,159 @@
+#include "cpu/flatten.h"
+
+#include "passes/rewrite.h"
+
+namespace deepinfer::cpu {
+namespace {
+
+struct Predicate {
+  ir::ValueId value = ir::kNoValue;
+  int64_t branch = 0;
+  int64_t branches = 0;
+};
+
+class Flattener {
+ public:
+  Flattener(const ir::Module& module, const backend::CompileOptions& options) : module_(module), options_(options) {
+    step_.f = module.entry();
+    step_.f.nodes.clear();
+    step_.parts.emplace_back();
+  }
+
+  Result<FlatStep> Run() {
+    passes::Substitution replaced(step_.f.types.size());
+    DI_RETURN_IF_ERROR(Emit(module_.entry().nodes, Predicate(), &replaced));
+    for (ir::Output& output : step_.f.outputs) output.value = replaced(output.value);
+    for (ir::ValueId value = 0; value < static_cast<ir::ValueId>(step_.f.types.size()); ++value) {
+      step_.roots.push_back(Root(value));
+    }
+    return std::move(step_);
+  }
+
+ private:
+  ir::ValueId Root(ir::ValueId value) const {
+    while (value < static_cast<ir::ValueId>(shares_.size()) && shares_[value] != ir::kNoValue) value = shares_[value];
+    return value;
+  }
+
+  void Share(ir::ValueId value, ir::ValueId with) {
+    if (shares_.size() < step_.f.types.size()) shares_.resize(step_.f.types.size(), ir::kNoValue);
+    if (Root(with) != value) shares_[value] = Root(with);
+  }
+
+  // Splices a callee's body in and binds `results` to its outputs.
+  Status EmitCallee(const std::string& name, const std::vector<ir::ValueId>& operands,
+                    const std::vector<ir::ValueId>& results, const Predicate& predicate,
+                    passes::Substitution* replaced) {
+    std::vector<ir::Node> body;
+    const std::vector<ir::ValueId> outputs = passes::Splice(*module_.Find(name), operands, &step_.f, &body);
+    passes::Substitution inner(step_.f.types.size());
+    DI_RETURN_IF_ERROR(Emit(std::move(body), predicate, &inner));
+    for (size_t i = 0; i < results.size(); ++i) replaced->Set(results[i], inner(outputs[i]));
+    return {};
+  }
+
+  // Each branch ends with copies into the result of the case; states are written in place and need none.
+  Status EmitCase(const ir::Node& node, const Predicate& outer) {
+    if (outer.value != ir::kNoValue) return MakeError(ErrorCode::kUnsupported, "case", "a case inside a case");
+    const std::vector<std::string> branches = node.Strs("branches");
+    const std::vector<ir::ValueId> operands(node.operands.begin() + 1, node.operands.end());
+    for (size_t branch = 0; branch < branches.size(); ++branch) {
+      const Predicate predicate{node.operands[0], static_cast<int64_t>(branch), static_cast<int64_t>(branches.size())};
+      std::vector<ir::Node> body;
+      const std::vector<ir::ValueId> outputs = passes::Splice(*module_.Find(branches[branch]), operands, &step_.f, &body);
+      passes::Substitution inner(step_.f.types.size());
+      DI_RETURN_IF_ERROR(Emit(std::move(body), predicate, &inner));
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const ir::ValueId from = inner(outputs[i]);
+        if (IsStateOutput(branches[branch], i)) {
+          Share(node.results[i], from);
+        } else {
+          Append({ir::Op::kConvert, {from}, {node.results[i]}, {}}, predicate);
+        }
+      }
+    }
+    return {};
+  }
+
+  bool IsStateOutput(const std::string& function, size_t output) const {
+    const auto it = module_.io_map.find(function);
+    if (it == module_.io_map.end()) return false;
+    for (const ir::Alias& alias : it->second) {
+      if (alias.output == static_cast<int>(output)) return true;
+    }
+    return false;
+  }
+
+  Status EmitBreak(const ir::Node& node, const Predicate& predicate, passes::Substitution* replaced) {
+    if (options_.mode == backend::GraphMode::kFull || predicate.value != ir::kNoValue || in_break_) {
+      return EmitCallee(node.Str("body"), node.operands, node.results, predicate, replaced);
+    }
+    FlatPart part;
+    part.is_break = true;
+    part.name = node.Str("name");
+    if (options_.breaks != nullptr) {
+      if (const auto it = options_.breaks->find(part.name); it != options_.breaks->end()) part.host = &it->second;
+    }
+    part.operands = node.operands;
+    part.results = node.results;
+    step_.parts.push_back(std::move(part));
+    if (step_.parts.back().host == nullptr) {
+      in_break_ = true;
+      DI_RETURN_IF_ERROR(EmitCallee(node.Str("body"), node.operands, node.results, predicate, replaced));
+      in_break_ = false;
+    } else {
+      ShareStates(node);
+    }
+    step_.parts.emplace_back();
+    return {};
+  }
+
+  // A host function writes states in place, like the body it stands in for.
+  void ShareStates(const ir::Node& node) {
+    const auto it = module_.io_map.find(node.Str("body"));
+    if (it == module_.io_map.end()) return;
+    for (const ir::Alias& alias : it->second) Share(node.results[alias.output], node.operands[alias.input]);
+  }
+
+  void Append(ir::Node node, const Predicate& predicate) {
+    step_.parts.back().nodes.push_back({std::move(node), predicate.value, predicate.branch, predicate.branches});
+  }
+
+  Status Emit(std::vector<ir::Node> nodes, const Predicate& predicate, passes::Substitution* replaced) {
+    for (ir::Node& node : nodes) {
+      replaced->Apply(&node);
+      switch (node.op) {
+        case ir::Op::kCall:
+          DI_RETURN_IF_ERROR(EmitCallee(node.Str("callee"), node.operands, node.results, predicate, replaced));
+          break;
+        case ir::Op::kCase: DI_RETURN_IF_ERROR(EmitCase(node, predicate)); break;
+        case ir::Op::kBreak: DI_RETURN_IF_ERROR(EmitBreak(node, predicate, replaced)); break;
+        case ir::Op::kCustomCall:
+          return MakeError(ErrorCode::kUnsupported, "custom_call", "the cpu backend knows no target '{}'", node.Str("target"));
+        case ir::Op::kIndexPutInplace:
+          return MakeError(ErrorCode::kInternal, "index_put_", "the graph was not functionalized");
+        case ir::Op::kIndexPut:
+          Share(node.results[0], node.operands[0]);
+          Append(std::move(node), predicate);
+          break;
+        case ir::Op::kReshape: Share(node.results[0], node.operands[0]); break;
+        default: Append(std::move(node), predicate);
+      }
+    }
+    return {};
+  }
+
+  const ir::Module& module_;
+  const backend::CompileOptions& options_;
+  FlatStep step_;
+  std::vector<ir::ValueId> shares_;
+  bool in_break_ = false;
+};
+
+}  // namespace
+
+Result<FlatStep> Flatten(const ir::Module& module, const backend::CompileOptions& options) {
+  return Flattener(module, options).Run();
+}
+
+}  // namespace deepinfer::cpu

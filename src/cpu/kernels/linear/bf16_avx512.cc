@@ -1,0 +1,426 @@
+// The bf16 core for AVX-512 with BF16: exact small integers in bf16, dot products into f32, scales in f32.
+//
+// vdpbf16ps adds two products per lane; a lane is a column. A block of 32 k is 16 of them from zero (8 where scales hold
+// for 16 k), so the blocks of a column are independent until they are scaled, which hides the 6 cycles of latency even
+// for one row. Zen 4 starts one zmm vdpbf16ps a cycle, twice the products of its f32 FMA.
+// Plain bf16 weights are one chain over all of K.
+#include <immintrin.h>
+
+#include "cpu/kernels/linear/linear_internal.h"
+
+namespace deepinfer::cpu {
+namespace {
+
+#include "cpu/kernels/linear/epilogue.inc"
+
+#define DI_INLINE __attribute__((always_inline)) inline
+
+#ifndef TR
+#define TR 6
+#endif
+constexpr int kTileRows = TR;
+#ifndef MG
+#define MG 64
+#endif
+constexpr int64_t kGroupRows = 8;
+constexpr int64_t kMaxGemvRows = MG;
+constexpr int64_t kPairs = kBlockK / 2;
+// A little beyond what the hardware streamer has in flight; further ahead is slower (fill buffers are held longer).
+#ifndef PF
+#define PF 4096
+#endif
+constexpr int64_t kPrefetchBytes = PF;
+
+// bf16 of the integers 0 - offset, 1 - offset, ... repeated with period `period`.
+struct Table {
+  uint16_t value[64];
+};
+constexpr Table MakeTable(int period, int offset) {
+  Table table{};
+  for (int i = 0; i < 64; ++i) {
+    table.value[i] = static_cast<uint16_t>(__builtin_bit_cast(uint32_t, static_cast<float>(i % period - offset)) >> 16);
+  }
+  return table;
+}
+template <Encoding kE>
+alignas(64) constexpr Table kTable = MakeTable(1 << (LayoutOf(kE).bits < 8 ? LayoutOf(kE).bits : 0), LayoutOf(kE).offset);
+
+DI_INLINE __m512i LoadLine(const void* p) { return _mm512_loadu_si512(p); }
+DI_INLINE __m512 Dot(__m512 sum, __m512i a, __m512i b) {
+  return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+}
+DI_INLINE __m512i BroadcastPair(const uint16_t* x) {
+  int32_t pair;
+  __builtin_memcpy(&pair, x, 4);
+  return _mm512_set1_epi32(pair);
+}
+
+// Moves bits `at` of every 16-bit lane to bits 4 and up.
+DI_INLINE __m512i ToBit4(__m512i word, int at) {
+  return at < 4 ? _mm512_slli_epi16(word, 4 - at) : at > 4 ? _mm512_srli_epi16(word, at - 4) : word;
+}
+
+// Pair t of a group of 16 quantised columns as exact bf16. The table look-ups ignore the bits above the index.
+template <Encoding kE>
+DI_INLINE __m512i Expand(const uint8_t* group, int t) {
+  constexpr PanelLayout kL = LayoutOf(kE);
+  if constexpr (kL.bits == 8) {
+    const __m512i low = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(group + t * 32)));
+    const __m512i high = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(group + t * 32 + 16)));
+    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(_mm512_cvtepi32_ps(high), _mm512_cvtepi32_ps(low)));
+  } else {
+    __m512i index = LoadLine(group + t / 4 * 64);
+    if (t % 4 != 0) index = _mm512_srli_epi16(index, 4 * (t % 4));
+    const __m512i table = LoadLine(kTable<kE>.value);
+    if constexpr (kL.bits == 4) return _mm512_permutexvar_epi16(index, table);
+    constexpr int kUpper = kL.bits == 6 ? 2 : 1, kLinePairs = 16 / kUpper;
+    const __m512i upper = ToBit4(LoadLine(group + 256 + t / kLinePairs * 64), t % kLinePairs * kUpper);
+    const __m512i mask = _mm512_set1_epi16(((1 << kUpper) - 1) << 4);
+    index = _mm512_ternarylogic_epi32(mask, upper, index, 0xca);  // mask ? upper : index
+    if constexpr (kL.bits == 5) return _mm512_permutexvar_epi16(index, table);
+    return _mm512_permutex2var_epi16(table, index, LoadLine(kTable<kE>.value + 32));
+  }
+}
+
+struct Scales {
+  __m512 scale[2];  // of the two halves of a block
+  __m512 minimum;
+};
+
+DI_INLINE __m512 HalvesAt(const uint8_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+DI_INLINE __m128i BytesAt(const uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+
+template <Encoding kE>
+DI_INLINE Scales LoadScales(const uint8_t* header, const uint8_t* super, int group) {
+  constexpr PanelLayout kL = LayoutOf(kE);
+  Scales s;
+  s.minimum = _mm512_setzero_ps();
+  if constexpr (kL.scale == ScaleKind::kSuper) {
+    const __m512 factor = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(BytesAt(header + group * 16)));
+    const __m512 min_factor = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(BytesAt(header + 32 + group * 16)));
+    s.scale[0] = s.scale[1] = _mm512_mul_ps(HalvesAt(super + group * 32), factor);
+    s.minimum = -_mm512_mul_ps(HalvesAt(super + 64 + group * 32), min_factor);
+  } else if constexpr (kL.scale == ScaleKind::kSuper16) {
+    const __m512 d = HalvesAt(super + group * 32);
+    for (int half = 0; half < 2; ++half) {
+      s.scale[half] =
+          _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(BytesAt(header + half * 32 + group * 16))));
+    }
+  } else {
+    s.scale[0] = s.scale[1] = HalvesAt(header + group * 32);
+    if constexpr (kL.has_min()) s.minimum = HalvesAt(header + 64 + group * 32);
+  }
+  return s;
+}
+
+// Pair t of group g of a block.
+template <Encoding kE>
+DI_INLINE __m512i ExpandAt(const uint8_t* block, int g, int t) {
+  constexpr PanelLayout kL = LayoutOf(kE);
+  if constexpr (kE == Encoding::kBF16) return LoadLine(block + t * 128 + g * 64);
+  else return Expand<kE>(block + kL.header_bytes + g * kL.group_bytes, t);
+}
+
+// One panel times `rows` <= kM rows (the last is computed again for the missing ones, and dropped); x_sums: [rows][blocks]
+// where the encoding has minima; sums: [kM][32].
+template <Encoding kE, int kM>
+void GemvPanel(const uint16_t* x, int64_t ldx, const float* x_sums, int64_t rows, int64_t blocks,
+               const uint8_t* panel, float* sums) {
+  constexpr PanelLayout kL = LayoutOf(kE);
+  constexpr bool kPlain = kL.scale == ScaleKind::kNone;
+  constexpr int kHalves = kL.scale == ScaleKind::kSuper16 ? 2 : 1;
+  __m512 acc[kM][2];
+  const uint16_t* x_rows[kM];
+  const float* sum_rows[kM];
+#pragma GCC unroll 16
+  for (int m = 0; m < kM; ++m) {
+    const int64_t row = m < rows ? m : rows - 1;
+    x_rows[m] = x + row * ldx;
+    sum_rows[m] = kL.has_min() ? x_sums + row * blocks : nullptr;
+    acc[m][0] = acc[m][1] = _mm512_setzero_ps();
+  }
+  for (int64_t block = 0; block < blocks; ++block) {
+    const uint8_t* start = panel + BlockOffset(kL, block);
+#pragma GCC unroll 2
+    for (int half = 0; half < kHalves; ++half) {
+      __m512 part[kM][2];
+#pragma GCC unroll 16
+      for (int m = 0; m < kM; ++m) {
+        part[m][0] = kPlain ? acc[m][0] : _mm512_setzero_ps();
+        part[m][1] = kPlain ? acc[m][1] : _mm512_setzero_ps();
+      }
+#pragma GCC unroll 16
+      for (int step = 0; step < kPairs / kHalves; ++step) {
+        const int t = half * static_cast<int>(kPairs / kHalves) + step;
+        constexpr int kLines = kL.block_bytes() / 64;
+        for (int line = t * kLines / 16; line < (t + 1) * kLines / 16; ++line) {
+          _mm_prefetch(reinterpret_cast<const char*>(start + kPrefetchBytes + line * 64), _MM_HINT_T0);
+        }
+        const __m512i w0 = ExpandAt<kE>(start, 0, t), w1 = ExpandAt<kE>(start, 1, t);
+#pragma GCC unroll 16
+        for (int m = 0; m < kM; ++m) {
+          const __m512i pair = BroadcastPair(x_rows[m] + block * kBlockK + 2 * t);
+          part[m][0] = Dot(part[m][0], w0, pair);
+          part[m][1] = Dot(part[m][1], w1, pair);
+        }
+      }
+#pragma GCC unroll 2
+      for (int g = 0; g < 2; ++g) {
+        Scales scales;
+        if constexpr (!kPlain) scales = LoadScales<kE>(start, panel + SuperOffset(kL, block), g);
+#pragma GCC unroll 16
+        for (int m = 0; m < kM; ++m) {
+          acc[m][g] = kPlain ? part[m][g] : _mm512_fmadd_ps(scales.scale[half], part[m][g], acc[m][g]);
+          if (kL.has_min()) {
+            acc[m][g] = _mm512_fmadd_ps(scales.minimum, _mm512_set1_ps(sum_rows[m][block]), acc[m][g]);
+          }
+        }
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < kM; ++m) {
+    _mm512_storeu_ps(sums + m * kPanelColumns, acc[m][0]);
+    _mm512_storeu_ps(sums + m * kPanelColumns + 16, acc[m][1]);
+  }
+}
+
+template <Encoding kE>
+void GemvRows(const uint16_t* x, int64_t ldx, const float* x_sums, int64_t rows, int64_t blocks, const uint8_t* panel,
+              float* sums) {
+  if (rows == 1) return GemvPanel<kE, 1>(x, ldx, x_sums, rows, blocks, panel, sums);
+  if (rows == 2) return GemvPanel<kE, 2>(x, ldx, x_sums, rows, blocks, panel, sums);
+  if (rows <= 4) return GemvPanel<kE, 4>(x, ldx, x_sums, rows, blocks, panel, sums);
+  if (rows <= 6) return GemvPanel<kE, 6>(x, ldx, x_sums, rows, blocks, panel, sums);
+  GemvPanel<kE, 8>(x, ldx, x_sums, rows, blocks, panel, sums);
+}
+
+// Rows in groups of up to 8, each decoding the panel again in registers: under the dot products of 8 rows that is free,
+// since it uses other ports. The panel comes from L1 or L2 for all groups but the first.
+template <Encoding kE>
+void Gemv(const LinearArgs& args, const uint16_t* x, int64_t ldx, const float* x_sums, int64_t row, int64_t rows,
+          int64_t col_begin, int64_t col_end) {
+  alignas(64) float sums[kGroupRows * kPanelColumns];
+  const int64_t panel_bytes = PanelBytes(LayoutOf(kE), args.k), blocks = BlocksOf(args.k);
+  const int64_t groups = (rows + kGroupRows - 1) / kGroupRows;
+  for (int64_t column = col_begin; column < col_end; column += kPanelColumns) {
+    const uint8_t* panel = static_cast<const uint8_t*>(args.packed) + column / kPanelColumns * panel_bytes;
+    for (int64_t group = 0; group < groups; ++group) {  // as even as possible
+      const int64_t begin = rows * group / groups, count = rows * (group + 1) / groups - begin;
+      const float* group_sums = LayoutOf(kE).has_min() ? x_sums + begin * blocks : nullptr;
+      GemvRows<kE>(x + begin * ldx, ldx, group_sums, count, blocks, panel, sums);
+      StoreRows(args, sums, row + begin, count, column, col_end);
+    }
+  }
+}
+
+// A chunk of decoded weights: per block [16 pairs][32 columns] as plain bf16 weights are packed, and per block f32
+// {scale of half 0 [32]; scale of half 1 [32]; minimum [32]}.
+struct Chunk {
+  const uint8_t* weights;
+  const float* scales;
+  int64_t blocks;
+};
+constexpr int64_t kDecodedBlockBytes = kPairs * 2 * 64;
+constexpr int64_t kScaleFloats = 3 * kPanelColumns;
+
+// kR rows times one chunk. kHalves: scales per block, 0 for plain weights.
+template <int kR, int kHalves, bool kMin>
+void Tile(const uint16_t* x, int64_t ldx, const float* x_sums, int64_t ld_sums, const Chunk& chunk, float* sums,
+          bool first) {
+  __m512 acc[kR][2];
+#pragma GCC unroll 16
+  for (int r = 0; r < kR; ++r) {
+    acc[r][0] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(sums + r * kPanelColumns);
+    acc[r][1] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(sums + r * kPanelColumns + 16);
+  }
+  constexpr int kParts = kHalves == 2 ? 2 : 1;
+  for (int64_t block = 0; block < chunk.blocks; ++block) {
+    const float* scales = chunk.scales + block * kScaleFloats;
+#pragma GCC unroll 2
+    for (int half = 0; half < kParts; ++half) {
+      const uint8_t* w = chunk.weights + block * kDecodedBlockBytes + half * (kPairs / 2) * 128;
+      const uint16_t* x_part = x + block * kBlockK + half * (kBlockK / 2);
+      __m512 part[kR][2];
+#pragma GCC unroll 16
+      for (int r = 0; r < kR; ++r) {
+        part[r][0] = kHalves == 0 ? acc[r][0] : _mm512_setzero_ps();
+        part[r][1] = kHalves == 0 ? acc[r][1] : _mm512_setzero_ps();
+      }
+#pragma GCC unroll 16
+      for (int step = 0; step < kPairs / kParts; ++step) {
+        const __m512i w0 = LoadLine(w + step * 128), w1 = LoadLine(w + step * 128 + 64);
+#pragma GCC unroll 16
+        for (int r = 0; r < kR; ++r) {
+          const __m512i pair = BroadcastPair(x_part + r * ldx + 2 * step);
+          part[r][0] = Dot(part[r][0], w0, pair);
+          part[r][1] = Dot(part[r][1], w1, pair);
+        }
+      }
+#pragma GCC unroll 2
+      for (int g = 0; g < 2; ++g) {
+        const __m512 scale = _mm512_loadu_ps(scales + half * kPanelColumns + g * 16);
+        const __m512 minimum = _mm512_loadu_ps(scales + 2 * kPanelColumns + g * 16);
+#pragma GCC unroll 16
+        for (int r = 0; r < kR; ++r) {
+          acc[r][g] = kHalves == 0 ? part[r][g] : _mm512_fmadd_ps(scale, part[r][g], acc[r][g]);
+          if (kMin) acc[r][g] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(x_sums[r * ld_sums + block]), acc[r][g]);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kR; ++r) {
+    _mm512_storeu_ps(sums + r * kPanelColumns, acc[r][0]);
+    _mm512_storeu_ps(sums + r * kPanelColumns + 16, acc[r][1]);
+  }
+}
+
+template <int kR, int kHalves, bool kMin>
+void TileUpTo(int rows, const uint16_t* x, int64_t ldx, const float* x_sums, int64_t ld_sums, const Chunk& chunk,
+              float* sums, bool first) {
+  if constexpr (kR > 1) {
+    if (rows < kR) return TileUpTo<kR - 1, kHalves, kMin>(rows, x, ldx, x_sums, ld_sums, chunk, sums, first);
+  }
+  Tile<kR, kHalves, kMin>(x, ldx, x_sums, ld_sums, chunk, sums, first);
+}
+
+template <Encoding kE>
+void DecodeChunk(const uint8_t* panel, int64_t block_begin, int64_t block_end, uint8_t* weights, float* scales) {
+  constexpr PanelLayout kL = LayoutOf(kE);
+  for (int64_t block = block_begin; block < block_end;
+       ++block, scales += kScaleFloats, weights += kDecodedBlockBytes) {
+    const uint8_t* start = panel + BlockOffset(kL, block);
+    for (int line = 0; line < kL.block_bytes(); line += 64) {  // the next chunk
+      _mm_prefetch(reinterpret_cast<const char*>(start + kBf16ChunkBlocks * kL.block_bytes() + line), _MM_HINT_T0);
+    }
+    for (int g = 0; g < 2; ++g) {
+      const Scales s = LoadScales<kE>(start, panel + SuperOffset(kL, block), g);
+      _mm512_storeu_ps(scales + g * 16, s.scale[0]);
+      _mm512_storeu_ps(scales + kPanelColumns + g * 16, s.scale[1]);
+      _mm512_storeu_ps(scales + 2 * kPanelColumns + g * 16, s.minimum);
+#pragma GCC unroll 16
+      for (int t = 0; t < kPairs; ++t) _mm512_storeu_si512(weights + t * 128 + g * 64, ExpandAt<kE>(start, g, t));
+    }
+  }
+}
+
+template <Encoding kE>
+void Gemm(const LinearArgs& args, const uint16_t* x, int64_t ldx, const float* x_sums, int64_t row, int64_t rows,
+          int64_t col_begin, int64_t col_end) {
+  constexpr PanelLayout kL = LayoutOf(kE);
+  constexpr bool kPlain = kL.scale == ScaleKind::kNone;
+  constexpr int kHalves = kPlain ? 0 : kL.scale == ScaleKind::kSuper16 ? 2 : 1;
+  auto* decoded = static_cast<uint8_t*>(args.scratch);
+  float* scales = reinterpret_cast<float*>(decoded + kDecodedBytes);
+  float* sums = reinterpret_cast<float*>(decoded + kSumsOffset);
+  const int64_t blocks = BlocksOf(args.k), tiles = (rows + kTileRows - 1) / kTileRows;
+  for (int64_t column = col_begin; column < col_end; column += kPanelColumns) {
+    const uint8_t* panel =
+        static_cast<const uint8_t*>(args.packed) + column / kPanelColumns * PanelBytes(kL, args.k);
+    for (int64_t block = 0; block < blocks; block += kBf16ChunkBlocks) {
+      const int64_t count = blocks - block < kBf16ChunkBlocks ? blocks - block : kBf16ChunkBlocks;
+      Chunk chunk{decoded, scales, count};
+      if constexpr (kPlain) {
+        chunk.weights = panel + BlockOffset(kL, block);  // already in this form
+      } else {
+        DecodeChunk<kE>(panel, block, block + count, decoded, scales);
+      }
+      for (int64_t tile = 0; tile < tiles; ++tile) {  // as even as possible
+        const int64_t begin = rows * tile / tiles, end = rows * (tile + 1) / tiles;
+        TileUpTo<kTileRows, kHalves, kL.has_min()>(
+            static_cast<int>(end - begin), x + begin * ldx + block * kBlockK, ldx,
+            kL.has_min() ? x_sums + begin * blocks + block : nullptr, blocks, chunk, sums + begin * kPanelColumns,
+            block == 0);
+      }
+    }
+    StoreRows(args, sums, row, rows, column, col_end);
+  }
+}
+
+// Sum of every block of 32 of x, in one fixed tree: pairs by the dot product with ones, then halves.
+void PrepareSums(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared) {
+  const int64_t blocks = BlocksOf(k);
+  const __m512i ones = _mm512_set1_epi16(0x3f80);
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    const uint16_t* in = static_cast<const uint16_t*>(x) + row * ldx;
+    float* out = static_cast<float*>(prepared) + row * blocks;
+    for (int64_t block = 0; block < blocks; ++block) {
+      const __m512 pairs = Dot(_mm512_setzero_ps(), LoadLine(in + block * kBlockK), ones);
+      const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(pairs), _mm512_extractf32x8_ps(pairs, 1));
+      const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+      const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+      out[block] = _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+    }
+  }
+}
+
+// Plain weights whose K is not whole blocks: x padded with zeros.
+void PreparePadded(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared) {
+  const int64_t padded = BlocksOf(k) * kBlockK;
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    const uint16_t* in = static_cast<const uint16_t*>(x) + row * ldx;
+    uint16_t* out = static_cast<uint16_t*>(prepared) + row * padded;
+    __builtin_memcpy(out, in, static_cast<size_t>(k) * 2);
+    for (int64_t i = k; i < padded; ++i) out[i] = 0;
+  }
+}
+
+template <Encoding kE>
+void PrepareFor(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared) {
+  if constexpr (LayoutOf(kE).has_min()) {
+    PrepareSums(x, ldx, row_begin, row_end, k, prepared);
+  } else {
+    PreparePadded(x, ldx, row_begin, row_end, k, prepared);
+  }
+}
+
+template <Encoding kE>
+void Run(const LinearArgs& args, int64_t col_begin, int64_t col_end) {
+  const int64_t row_bytes = PreparedRowBytes(true, kE, DType::kBF16, args.k);
+  for (int64_t row = 0; row < args.m; row += kRowChunk) {
+    const int64_t rows = args.m - row < kRowChunk ? args.m - row : kRowChunk;
+    const uint16_t* x = static_cast<const uint16_t*>(args.x) + row * args.ldx;
+    const float* x_sums = nullptr;
+    int64_t ldx = args.ldx;
+    if (row_bytes > 0) {
+      const uint8_t* prepared = static_cast<const uint8_t*>(args.prepared) + row * row_bytes;
+      if (args.prepared == nullptr) {
+        const int64_t sum_rows = args.m < kRowChunk ? args.m : kRowChunk;
+        uint8_t* own = static_cast<uint8_t*>(args.scratch) + kSumsOffset + sum_rows * kPanelColumns * 4;
+        PrepareFor<kE>(x, ldx, 0, rows, args.k, own);
+        prepared = own;
+      }
+      if constexpr (LayoutOf(kE).has_min()) {
+        x_sums = reinterpret_cast<const float*>(prepared);
+      } else {
+        x = reinterpret_cast<const uint16_t*>(prepared);
+        ldx = row_bytes / 2;
+      }
+    }
+    if (rows <= kMaxGemvRows) {
+      Gemv<kE>(args, x, ldx, x_sums, row, rows, col_begin, col_end);
+    } else {
+      Gemm<kE>(args, x, ldx, x_sums, row, rows, col_begin, col_end);
+    }
+  }
+}
+
+#define DI_ROW(encoding, text)                                                                                     \
+  {"linear." text ".bf16.avx512_bf16", Isa::kAvx512Bf16, Encoding::encoding, DType::kBF16, true, Run<Encoding::encoding>, \
+   PrepareFor<Encoding::encoding>}
+
+// f16 and f32 weights are not exact in bf16: the f32 core has them.
+constexpr LinearKernel kRows[] = {
+    DI_ROW(kBF16, "bf16"), DI_ROW(kQ8_0, "q8_0"), DI_ROW(kQ4_0, "q4_0"), DI_ROW(kQ4_1, "q4_1"), DI_ROW(kQ5_0, "q5_0"),
+    DI_ROW(kQ5_1, "q5_1"), DI_ROW(kQ4_K, "q4_k"), DI_ROW(kQ5_K, "q5_k"), DI_ROW(kQ6_K, "q6_k"),
+};
+#undef DI_ROW
+
+}  // namespace
+
+KernelTable LinearTableAvx512Bf16() { return {kRows, static_cast<int>(sizeof(kRows) / sizeof(kRows[0]))}; }
+
+}  // namespace deepinfer::cpu

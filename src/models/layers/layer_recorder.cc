@@ -1,0 +1,88 @@
+#include "models/layers/layer_recorder.h"
+
+#include "models/layers/step_io.h"
+
+namespace deepinfer::models {
+
+using ir::InputKind;
+using ir::Op;
+using ir::Type;
+using ir::Value;
+
+LayerRecorder::LayerRecorder(ir::Builder* builder, const DecoderConfig& config, const StepShape& shape, LayerKind kind,
+                             WeightTypes types)
+    : b_(builder), config_(config), shape_(shape), kind_(kind), types_(std::move(types)) {
+  const auto argument = [this](const char* name, DType dtype, std::vector<ir::Dim> dims) {
+    return b_->Input(name, InputKind::kArgument, Type(dtype, std::move(dims)));
+  };
+  const ir::Dim tokens = Tokens(shape);
+  const RopeConfig& rope = kind == LayerKind::kSliding ? config.rope_sliding : config.rope;
+  x_ = argument("x", shape.activations, {tokens, config.hidden});
+  shared_.cos = argument("cos", DType::kF32, {tokens, rope.dim / 2});
+  shared_.sin = argument("sin", DType::kF32, {tokens, rope.dim / 2});
+  shared_.block = argument("block", DType::kI32, {tokens});
+  shared_.offset = argument("offset", DType::kI32, {tokens});
+  shared_.block_tables = argument("block_tables", DType::kI32, {Requests(shape), shape.max_blocks});
+  shared_.query_start = argument("query_start", DType::kI32, {shape.requests + 1});
+  shared_.positions = argument("positions", DType::kI32, {tokens});
+  const Type cache = KvType(shape, config.kv_heads, config.head_dim);
+  k_cache_ = b_->Input("k_cache", InputKind::kState, cache);
+  v_cache_ = b_->Input("v_cache", InputKind::kState, cache);
+}
+
+Value LayerRecorder::Weight(const std::string& name, std::vector<int64_t> shape) {
+  weights_.push_back({name, std::move(shape)});
+  return b_->Input(name, InputKind::kWeight, types_(weights_.back()));
+}
+
+Value LayerRecorder::Linear(Value x, const std::string& name, int64_t outputs, int64_t inputs, bool bias) {
+  std::vector<Value> operands = {x, Weight(name + ".weight", {outputs, inputs})};
+  if (bias) operands.push_back(Weight(name + ".bias", {outputs}));
+  return b_->Emit(Op::kLinear, operands);
+}
+
+Value LayerRecorder::Norm(Value x, const std::string& name) {
+  const int64_t width = x.valid() ? b_->TypeOf(x).dims.back().size : config_.hidden;
+  return b_->Emit(Op::kRmsNorm, {x, Weight(name + ".weight", {width})},
+                  {{"eps", config_.eps}, {"offset", config_.norm_offset}});
+}
+
+Value LayerRecorder::Heads(Value x, int64_t heads) { return b_->Reshape(x, {Tokens(shape_), heads, config_.head_dim}); }
+
+// A plain write, dims 0 and 2 of [N, heads, B, width].
+void LayerRecorder::Store(Value cache, Value rows) {
+  b_->IndexPut(cache, {shared_.block, shared_.offset}, b_->Convert(rows, shape_.kv), {0, 2});
+}
+
+Value LayerRecorder::Attention(Value x, bool qk_norm) {
+  const DecoderConfig& c = config_;
+  Value q = Heads(Linear(x, "self_attn.q_proj", c.q_width(), c.hidden, c.qkv_bias), c.heads);
+  Value k = Heads(Linear(x, "self_attn.k_proj", c.kv_width(), c.hidden, c.qkv_bias), c.kv_heads);
+  const Value v = Heads(Linear(x, "self_attn.v_proj", c.kv_width(), c.hidden, c.qkv_bias), c.kv_heads);
+  if (qk_norm) {
+    q = Norm(q, "self_attn.q_norm");
+    k = Norm(k, "self_attn.k_norm");
+  }
+  const ir::AttrMap pairs = {{"interleaved", int64_t{c.rope_interleaved}}};
+  q = b_->Emit(Op::kRope, {q, shared_.cos, shared_.sin}, pairs);
+  k = b_->Emit(Op::kRope, {k, shared_.cos, shared_.sin}, pairs);
+  Store(k_cache_, k);
+  Store(v_cache_, v);
+  const Value mixed = b_->Emit(
+      Op::kPagedAttention, {q, k_cache_, v_cache_, shared_.block_tables, shared_.query_start, shared_.positions},
+      {{"scale", c.attention_scale},
+       {"window", kind_ == LayerKind::kSliding ? c.window : int64_t{0}},
+       {"softcap", 0.0},
+       {"uniform", int64_t{shape_.phase == Phase::kDecode}}});
+  return Linear(b_->Reshape(mixed, {Tokens(shape_), c.q_width()}), "self_attn.o_proj", c.hidden, c.q_width(), c.o_bias);
+}
+
+Value LayerRecorder::Mlp(Value x) {
+  const DecoderConfig& c = config_;
+  const Value gate = Linear(x, "mlp.gate_proj", c.ffn, c.hidden, c.mlp_bias);
+  const Value up = Linear(x, "mlp.up_proj", c.ffn, c.hidden, c.mlp_bias);
+  const Value hidden = b_->Emit(Op::kGlu, {gate, up}, {{"activation", c.activation}});
+  return Linear(hidden, "mlp.down_proj", c.hidden, c.ffn, c.mlp_bias);
+}
+
+}  // namespace deepinfer::models

@@ -1,0 +1,44 @@
+// What every model's step has in common: the metadata inputs, the ids, the sampled rows, sampling and the commit.
+//
+// A step is recorded in this order: DeclareMetadata, the model's weights, its states, DeclareTokenStore, then ops. Errors
+// are kept by the builder (ir/builder.h). Shapes: T tokens, R rows, Q requests (models/step.h). Not thread-safe.
+#pragma once
+
+#include "ir/builder.h"
+#include "models/step.h"
+
+namespace deepinfer::models {
+
+struct StepInputs {
+  ir::Value live_counts, token_ids, token_slots, positions, slots, block_tables, query_start, sampling_positions;
+  ir::Value row_to_slot, temperature, top_k, top_p, min_p, uniforms, want_logprobs;
+  ir::Value token_store;
+};
+
+inline ir::Dim Tokens(const StepShape& shape) { return {shape.tokens, ir::DimTag::kTokens}; }
+inline ir::Dim Rows(const StepShape& shape) { return {shape.rows, ir::DimTag::kRows}; }
+inline ir::Dim Requests(const StepShape& shape) { return {shape.requests, ir::DimTag::kRequests}; }
+
+// Fails on counts that cannot be, such as a decode step whose tokens are not its rows.
+Status CheckShape(const StepShape& shape);
+
+// The inputs that the phase has, in the order of models/step.h. Sets the module's live counts.
+StepInputs DeclareMetadata(ir::ModuleBuilder& module, ir::Builder& b, const StepShape& shape);
+// The store of sampled tokens, i32 [slots + 1], in a buffer of its own name.
+void DeclareTokenStore(ir::Builder& b, const StepShape& shape, StepInputs* in);
+
+// i32 [T]. Decode: ids below 0 are taken from the token store.
+ir::Value TokenIds(ir::Builder& b, const StepInputs& in, const StepShape& shape);
+// x [T, ...] to [R, ...]: the rows that are sampled.
+ir::Value SampledRows(ir::Builder& b, const StepInputs& in, const StepShape& shape, ir::Value x);
+// Samples from logits f32 [R,V], commits the tokens to the store, records the outputs.
+void SampleAndCommit(ir::Builder& b, const StepInputs& in, const StepShape& shape, ir::Value logits);
+
+// The two views of layer `layer`'s buffer, [N, heads, B, width] each.
+struct KvViews {
+  ir::Value k, v;
+};
+KvViews DeclareKv(ir::Builder& b, const StepShape& shape, int64_t layer, int64_t heads, int64_t width);
+ir::Type KvType(const StepShape& shape, int64_t heads, int64_t width);
+
+}  // namespace deepinfer::models

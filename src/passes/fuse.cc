@@ -1,0 +1,115 @@
+// Fusions that keep every bit: the fused composite rounds where the separate ones did.
+#include <map>
+#include <tuple>
+
+#include "passes/pass.h"
+#include "passes/rewrite.h"
+
+namespace deepinfer::passes {
+namespace {
+
+std::vector<int> DefiningNode(const ir::Function& f) {
+  std::vector<int> definition(f.types.size(), -1);
+  for (size_t i = 0; i < f.nodes.size(); ++i) {
+    for (const ir::ValueId result : f.nodes[i].results) definition[result] = static_cast<int>(i);
+  }
+  return definition;
+}
+
+bool AreInputs(const ir::Function& f, const ir::Node& node, size_t first) {
+  for (size_t i = first; i < node.operands.size(); ++i) {
+    if (f.FindInput(node.operands[i]) == nullptr) return false;
+  }
+  return true;
+}
+
+bool FuseAddNormIn(ir::Function* f) {
+  const std::vector<int> definition = DefiningNode(*f);
+  std::vector<bool> dead(f->nodes.size(), false);
+  bool changed = false;
+  for (ir::Node& norm : f->nodes) {
+    if (norm.op != ir::Op::kRmsNorm) continue;
+    const ir::ValueId sum = norm.operands[0];
+    const int at = definition[sum];
+    if (at < 0 || f->nodes[at].op != ir::Op::kAdd || dead[at]) continue;
+    // The sum must not be read between the add and the norm: it moves to the norm.
+    bool read_between = false;
+    for (const ir::Node* between = &f->nodes[at] + 1; between != &norm; ++between) {
+      for (const ir::ValueId operand : between->operands) read_between = read_between || operand == sum;
+    }
+    if (read_between) continue;
+    const ir::Node& add = f->nodes[at];
+    norm.op = ir::Op::kAddRmsNorm;
+    norm.operands = {add.operands[0], add.operands[1], norm.operands[1]};
+    norm.results = {sum, norm.results[0]};
+    dead[at] = true;
+    changed = true;
+  }
+  std::vector<ir::Node> nodes;
+  for (size_t i = 0; i < f->nodes.size(); ++i) {
+    if (!dead[i]) nodes.push_back(std::move(f->nodes[i]));
+  }
+  f->nodes = std::move(nodes);
+  return changed;
+}
+
+// Input, result dtype, with bias: what linears of one group share.
+using GroupKey = std::tuple<ir::ValueId, DType, bool>;
+
+ir::Node MergeLinears(const ir::Function& f, const std::vector<const ir::Node*>& group) {
+  ir::Node merged;
+  merged.op = ir::Op::kMultiLinear;
+  merged.operands = {group[0]->operands[0]};
+  const bool bias = group[0]->operands.size() == 3;
+  for (const ir::Node* node : group) merged.operands.push_back(node->operands[1]);
+  for (const ir::Node* node : group) {
+    if (bias) merged.operands.push_back(node->operands[2]);
+    merged.results.push_back(node->results[0]);
+  }
+  merged.attrs = {{"weights", static_cast<int64_t>(group.size())},
+                  {"bias", int64_t{bias}},
+                  {"dtype", std::string(ToString(f.TypeOf(group[0]->results[0]).dtype))}};
+  return merged;
+}
+
+bool FuseLinearsIn(ir::Function* f) {
+  std::map<GroupKey, std::vector<const ir::Node*>> groups;
+  for (const ir::Node& node : f->nodes) {
+    if (node.op != ir::Op::kLinear || !AreInputs(*f, node, 1)) continue;
+    groups[{node.operands[0], f->TypeOf(node.results[0]).dtype, node.operands.size() == 3}].push_back(&node);
+  }
+  bool changed = false;
+  std::map<const ir::Node*, std::vector<ir::Node>> replacement;
+  for (const auto& [key, group] : groups) {
+    if (group.size() < 2) continue;
+    for (const ir::Node* node : group) replacement[node] = {};
+    replacement[group[0]].push_back(MergeLinears(*f, group));
+    changed = true;
+  }
+  std::vector<ir::Node> nodes;
+  for (ir::Node& node : f->nodes) {
+    if (const auto it = replacement.find(&node); it != replacement.end()) {
+      for (ir::Node& each : it->second) nodes.push_back(std::move(each));
+    } else {
+      nodes.push_back(std::move(node));
+    }
+  }
+  f->nodes = std::move(nodes);
+  return changed;
+}
+
+}  // namespace
+
+Result<bool> FuseAddNorm(ir::Module* module, const PassContext& /*context*/) {
+  bool changed = false;
+  for (ir::Function& f : module->functions) changed = FuseAddNormIn(&f) || changed;
+  return changed;
+}
+
+Result<bool> FuseLinears(ir::Module* module, const PassContext& /*context*/) {
+  bool changed = false;
+  for (ir::Function& f : module->functions) changed = FuseLinearsIn(&f) || changed;
+  return changed;
+}
+
+}  // namespace deepinfer::passes

@@ -1,0 +1,38 @@
+// Helpers shared by passes: value substitution, uses, splicing one function's body into another. Not thread-safe on
+// one function.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace deepinfer::passes {
+
+// Follows replacements: map[v] is what v became, or kNoValue.
+class Substitution {
+ public:
+  explicit Substitution(size_t values) : map_(values, ir::kNoValue) {}
+  void Set(ir::ValueId from, ir::ValueId to);
+  ir::ValueId operator()(ir::ValueId value) const;
+  void Apply(ir::Node* node) const;
+
+ private:
+  std::vector<ir::ValueId> map_;
+};
+
+// How often each value is read, outputs included.
+std::vector<int> CountUses(const ir::Function& function);
+
+bool IsPure(const ir::Node& node);  // may be removed when unused, and merged with an equal node
+
+// Appends callee's nodes to *nodes as part of `target`, with callee's inputs bound to `operands`. Returns the values of
+// callee's outputs.
+std::vector<ir::ValueId> Splice(const ir::Function& callee, const std::vector<ir::ValueId>& operands,
+                                ir::Function* target, std::vector<ir::Node>* nodes);
+
+// Function indices, callees before callers.
+std::vector<size_t> CalleesFirst(const ir::Module& module);
+std::vector<std::string> CalleesOf(const ir::Node& node);
+
+}  // namespace deepinfer::passes
