@@ -25,8 +25,8 @@ void AddressGuard::Record(const StepIo& io, const std::vector<std::string>& stat
 
 Status AddressGuard::CheckCount(size_t count) const {
   if (count == entries_.size()) return {};
-  return MakeError(ErrorCode::kFailedPrecondition, "captured graph", "has {} inputs and outputs, {} were captured", count,
-                   entries_.size());
+  return MakeError(ErrorCode::kFailedPrecondition, "captured graph", "has {} inputs and outputs, {} were captured",
+                   count, entries_.size());
 }
 
 Status AddressGuard::CheckOne(size_t index, std::string_view name, const void* address, int64_t bytes) const {

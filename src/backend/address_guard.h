@@ -1,7 +1,7 @@
 // Remembers where the inputs of a captured graph lay, and names the first that has moved.
 //
-// A captured graph reads fixed addresses, so a moved buffer would silently give stale answers. Order and names count: the
-// n-th input must be the one recorded n-th. Errors: kFailedPrecondition. A check that passes does not allocate.
+// A captured graph reads fixed addresses, so a moved buffer would silently give stale answers. Order and names count:
+// the n-th input must be the one recorded n-th. Errors: kFailedPrecondition. A check that passes does not allocate.
 // Thread-safe to check.
 #pragma once
 

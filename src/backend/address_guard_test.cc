@@ -38,7 +38,9 @@ class AddressGuardTest : public testing::Test {
   AddressGuard guard_;
 };
 
-TEST_F(AddressGuardTest, TheSameAddressesPass) { EXPECT_EQ(Culprit(), "none"); }
+TEST_F(AddressGuardTest, TheSameAddressesPass) {
+  EXPECT_EQ(Culprit(), "none");
+}
 
 TEST_F(AddressGuardTest, NamesWhatMoved) {
   io_.metadata[1].data = &memory_[5];

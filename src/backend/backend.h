@@ -85,9 +85,9 @@ class Executable {
 };
 
 struct Caps {
-  std::vector<Encoding> encodings;    // weights it reads as they are; others are converted to f32 at load
-  int64_t max_prefill_requests = 0;   // 0: as many as max_num_seqs
-  int64_t max_batched_tokens = 0;     // 0: no limit of its own
+  std::vector<Encoding> encodings;   // weights it reads as they are; others are converted to f32 at load
+  int64_t max_prefill_requests = 0;  // 0: as many as max_num_seqs
+  int64_t max_batched_tokens = 0;    // 0: no limit of its own
 };
 
 class Backend {
@@ -101,8 +101,9 @@ class Backend {
   virtual std::vector<std::string> passes() const = 0;
   virtual bool Claims(const ir::Function& function, const ir::Node& node) const = 0;
 
-  // The data must stay readable until Finalize; a backend that keeps reading it says so in its own header.
-  virtual Status SetWeights(WeightMap weights) = 0;
+  // The data must stay readable for as long as the backend lives. identity: of the model; what a backend keeps between
+  // starts (packed weights) is filed under it.
+  virtual Status SetWeights(WeightMap weights, const std::string& identity) = 0;
   virtual Result<std::unique_ptr<StateSet>> AllocateStates(const std::map<std::string, int64_t>& bytes_by_buffer) = 0;
   virtual Result<std::unique_ptr<Executable>> Compile(const ir::Module& module, const CompileOptions& options) = 0;
   virtual Status Finalize() = 0;

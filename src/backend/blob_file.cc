@@ -26,14 +26,18 @@ constexpr char kMagic[9] = "DIBLOBS\n";
 constexpr uint32_t kVersion = 1;
 
 // Only for sizes far below 2^64: those of memory and files that exist.
-constexpr uint64_t AlignUp(uint64_t offset) { return (offset + kBlobAlignment - 1) / kBlobAlignment * kBlobAlignment; }
+constexpr uint64_t AlignUp(uint64_t offset) {
+  return (offset + kBlobAlignment - 1) / kBlobAlignment * kBlobAlignment;
+}
 
 uint64_t Checksum(const Header& header, std::span<const std::byte> index) {
   const uint64_t hash = XXH3_64bits(&header, offsetof(Header, checksum));
   return XXH3_64bits_withSeed(index.data(), index.size(), hash);
 }
 
-void AppendU64(std::string& out, uint64_t value) { out.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
+void AppendU64(std::string& out, uint64_t value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
 
 void AppendText(std::string& out, const std::string& text) {
   AppendU64(out, text.size());
@@ -108,7 +112,8 @@ Result<BlobFile> BlobFile::Open(const std::string& path, const std::string& iden
   DI_ASSIGN_OR_RETURN(out.file_, MappedFile::Open(path));
   const auto bytes = out.file_.bytes();
   Header header{};
-  if (bytes.size() < sizeof(header)) return MakeError(ErrorCode::kDataLoss, path, "truncated to {} bytes", bytes.size());
+  if (bytes.size() < sizeof(header))
+    return MakeError(ErrorCode::kDataLoss, path, "truncated to {} bytes", bytes.size());
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (std::memcmp(header.magic, kMagic, sizeof(header.magic)) != 0) {
     return MakeError(ErrorCode::kDataLoss, path, "not a blob file");

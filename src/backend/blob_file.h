@@ -1,11 +1,11 @@
 // A file of named, page-aligned blobs that is mapped, not read: the packed weights of a backend.
 //
-// File, little endian: magic[8], u32 version, u32 zero, u64 index bytes, u64 file bytes, u64 XXH3 of the header before this
-// field and of the index; the index: u64 length and bytes of the identity, u64 count, then per blob u64 length and bytes of
-// its name, u64 offset, u64 size, u64 XXH3 of its bytes; then the blobs in that order, each at the next multiple of 4096,
-// zeros between. Open checks everything but the blobs' bytes, so it touches only the first pages; Verify checks those.
-// Damage is kDataLoss, a file of another identity kFailedPrecondition, no file kNotFound. Writing is atomic
-// (cache_files.h). Move-only; thread-safe to read.
+// File, little endian: magic[8], u32 version, u32 zero, u64 index bytes, u64 file bytes, u64 XXH3 of the header before
+// this field and of the index; the index: u64 length and bytes of the identity, u64 count, then per blob u64 length and
+// bytes of its name, u64 offset, u64 size, u64 XXH3 of its bytes; then the blobs in that order, each at the next
+// multiple of 4096, zeros between. Open checks everything but the blobs' bytes, so it touches only the first pages;
+// Verify checks those. Damage is kDataLoss, a file of another identity kFailedPrecondition, no file kNotFound. Writing
+// is atomic (cache_files.h). Move-only; thread-safe to read.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,9 @@
 namespace deepinfer::backend {
 namespace {
 
-std::span<const std::byte> BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> BytesOf(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 std::string TextOf(std::span<const std::byte> bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -86,7 +88,9 @@ TEST_F(BlobFileTest, EveryChangedByteOfHeaderIndexAndBlobsIsFound) {
     const Status status = file ? file->Verify() : Status(tl::unexpected(file.error()));
     const bool is_padding = i >= index_end && !is_data;
     EXPECT_EQ(status.has_value(), is_padding) << "byte " << i;
-    if (!status) EXPECT_EQ(status.error().code, ErrorCode::kDataLoss);
+    if (!status) {
+      EXPECT_EQ(status.error().code, ErrorCode::kDataLoss);
+    }
   }
 }
 

@@ -10,7 +10,9 @@
 namespace deepinfer::backend {
 namespace {
 
-constexpr size_t RoundUp4(size_t size) { return (size + 3) & ~size_t{3}; }
+constexpr size_t RoundUp4(size_t size) {
+  return (size + 3) & ~size_t{3};
+}
 
 // Walks one note segment of the mapped program for the GNU build id.
 std::string FindInNotes(const unsigned char* notes, size_t size) {
@@ -53,7 +55,7 @@ std::string BuildId() {
   std::string id;
   ::dl_iterate_phdr(VisitProgram, &id);
   if (!id.empty()) return id;
-  struct stat info {};
+  struct stat info{};
   if (::stat("/proc/self/exe", &info) != 0) return "unknown";
   return fmt::format("file-{}-{}.{:09}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }

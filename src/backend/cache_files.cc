@@ -143,7 +143,9 @@ Status AtomicFile::Commit() {
   return {};
 }
 
-void TouchFile(const std::string& path) { ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
+void TouchFile(const std::string& path) {
+  ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+}
 
 Result<PruneResult> PruneCache(const std::string& dir, int64_t max_bytes) {
   PruneResult result;
@@ -163,7 +165,7 @@ Result<PruneResult> PruneCache(const std::string& dir, int64_t max_bytes) {
   };
   std::vector<File> files;
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-    struct stat info {};
+    struct stat info{};
     if (!IsCacheFile(it->path()) || ::lstat(it->path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     files.push_back({info.st_mtim.tv_sec, info.st_mtim.tv_nsec, it->path().string(), info.st_size});
     result.kept_bytes += info.st_size;

@@ -1,9 +1,9 @@
 // Files of a cache folder that several processes share: atomic writes, reuse times, and a cap on the total size.
 //
 // A file appears whole or not at all: it is written under a temporary name beside its place, synced, renamed, and the
-// folder is synced. Creation and renaming hold the folder's lock (flock on ".lock"); readers need none. A temporary file
-// is locked by its writer while that lives, so whatever a killed writer left behind is known and removed by the next one.
-// Errors name the path and the system's reason.
+// folder is synced. Creation and renaming hold the folder's lock (flock on ".lock"); readers need none. A temporary
+// file is locked by its writer while that lives, so whatever a killed writer left behind is known and removed by the
+// next one. Errors name the path and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -68,8 +68,8 @@ struct PruneResult {
   int64_t kept_bytes = 0;
 };
 
-// Removes graphs and blob files, least recently used first, until at most max_bytes of them are left; leaves all other files
-// alone. Readers that have a removed file mapped keep it. A folder that does not exist is empty.
+// Removes graphs and blob files, least recently used first, until at most max_bytes of them are left; leaves all other
+// files alone. Readers that have a removed file mapped keep it. A folder that does not exist is empty.
 Result<PruneResult> PruneCache(const std::string& dir, int64_t max_bytes);
 
 }  // namespace deepinfer::backend

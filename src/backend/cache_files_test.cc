@@ -1,5 +1,6 @@
 #include "backend/cache_files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -12,7 +13,9 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-std::span<const std::byte> BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> BytesOf(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 Status WriteWhole(const std::string& path, const std::string& text) {
   DI_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));

@@ -29,7 +29,9 @@ Status SegmentList::Replay() const {
   return {};
 }
 
-int64_t SegmentList::graphs() const { return static_cast<int64_t>(segments_.size()) - breaks(); }
+int64_t SegmentList::graphs() const {
+  return static_cast<int64_t>(segments_.size()) - breaks();
+}
 
 int64_t SegmentList::breaks() const {
   return std::count_if(segments_.begin(), segments_.end(), [](const Segment& segment) { return segment.is_break; });
@@ -39,7 +41,9 @@ GraphCapture::~GraphCapture() {
   if (current_capture == this) current_capture = nullptr;
 }
 
-GraphCapture* GraphCapture::Current() { return current_capture; }
+GraphCapture* GraphCapture::Current() {
+  return current_capture;
+}
 
 Status GraphCapture::Begin() {
   if (current_capture != nullptr) {

@@ -85,8 +85,8 @@ Status EagerBreak(const std::string& name, SegmentFunction function, GraphMode m
 template <class Key, class Hash = std::hash<Key>>
 class CapturedOnce {
  public:
-  // `record` calls AddSegment and EagerBreak. `addresses` are the inputs' (see AddressGuard): kept at capture, compared at
-  // replay.
+  // `record` calls AddSegment and EagerBreak. `addresses` are the inputs' (see AddressGuard): kept at capture, compared
+  // at replay.
   Status Run(const Key& key, std::span<const NamedAddress> addresses, const SegmentFunction& record) {
     if (const auto found = entries_.find(key); found != entries_.end()) {
       DI_RETURN_IF_ERROR(found->second.guard.CheckAddresses(addresses));

@@ -38,7 +38,9 @@ struct Parts {
   std::string_view text;
 };
 
-uint64_t HashText(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+uint64_t HashText(std::string_view text) {
+  return XXH3_64bits(text.data(), text.size());
+}
 
 uint64_t Checksum(const Header& header, std::string_view manifest, std::string_view text) {
   // Seeds chain the parts: each hash depends on all before it.
@@ -50,7 +52,8 @@ uint64_t Checksum(const Header& header, std::string_view manifest, std::string_v
 // The parts of a file whose lengths and checksum are right.
 Result<Parts> Split(std::span<const std::byte> bytes, const std::string& path) {
   Header header{};
-  if (bytes.size() < sizeof(header)) return MakeError(ErrorCode::kDataLoss, path, "truncated to {} bytes", bytes.size());
+  if (bytes.size() < sizeof(header))
+    return MakeError(ErrorCode::kDataLoss, path, "truncated to {} bytes", bytes.size());
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (std::memcmp(header.magic, kMagic, sizeof(header.magic)) != 0) {
     return MakeError(ErrorCode::kDataLoss, path, "not a graph entry");
@@ -124,7 +127,8 @@ Result<DiskEntry> DiskCache::Load(const GraphKey& key) const {
 Status DiskCache::Store(const DiskEntry& entry) const {
   if (!enabled()) return {};
   const json root = {{"key", entry.key.ToJson()}, {"text_hash", HashText(entry.text)}, {"kernels", entry.kernels}};
-  const std::string manifest = root.dump(1, ' ', false, json::error_handler_t::replace);  // the default throws on bad UTF-8
+  const std::string manifest =
+      root.dump(1, ' ', false, json::error_handler_t::replace);  // the default throws on bad UTF-8
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof(header.magic));
   header.version = kVersion;

@@ -1,9 +1,9 @@
 // Compiled graphs' plans on disk: one file per GraphKey, with the canonical text after passes and a manifest.
 //
-// File, little endian: magic[8], u32 version, u32 zero, u64 manifest bytes, u64 text bytes, u64 XXH3 of all that precedes
-// and follows this field; then the manifest (JSON: key, text_hash, kernels) and the text. Named by the key's hash. Any
-// damage is an error with its reason (kDataLoss), no entry is kNotFound; nothing from a file is trusted before the checksum
-// and the key agree. Shared by processes (cache_files.h). Thread-safe.
+// File, little endian: magic[8], u32 version, u32 zero, u64 manifest bytes, u64 text bytes, u64 XXH3 of all that
+// precedes and follows this field; then the manifest (JSON: key, text_hash, kernels) and the text. Named by the key's
+// hash. Any damage is an error with its reason (kDataLoss), no entry is kNotFound; nothing from a file is trusted
+// before the checksum and the key agree. Shared by processes (cache_files.h). Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ class DiskCache {
 
   // The files of all entries, sorted. Reads no file.
   std::vector<std::string> List() const;
-  // Of those files, how the key with the fewest differing fields differs, or "no entry yet". Unreadable ones are passed over.
+  // Of those files, how the key with the fewest differing fields differs, or "no entry yet". Unreadable ones are passed
+  // over.
   std::string ExplainMiss(const GraphKey& key, const std::vector<std::string>& files) const;
 
  private:

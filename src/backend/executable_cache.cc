@@ -190,8 +190,9 @@ tl::unexpected<Error> ExecutableCache::RefuseAfterLock(const GraphKey& key) {
       if (!diff.empty() && (!nearest || diff.size() < nearest->size())) nearest = std::move(diff);
     }
   }
-  return MakeError(ErrorCode::kFailedPrecondition, Title(key), "compile after ready: {}",
-                   nearest ? "differs from the nearest compiled graph: " + DescribeDiff(*nearest) : "no graph was compiled");
+  return MakeError(
+      ErrorCode::kFailedPrecondition, Title(key), "compile after ready: {}",
+      nearest ? "differs from the nearest compiled graph: " + DescribeDiff(*nearest) : "no graph was compiled");
 }
 
 ExecutableCache::Stats ExecutableCache::stats() const {

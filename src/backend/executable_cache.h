@@ -1,11 +1,12 @@
 // Executables by GraphKey: compiled once, kept for the process's life, their plans remembered on disk.
 //
 // A disk entry is the canonical text after passes. kVerified records the graph and asks that its text be the entry's;
-// kTrust compiles the stored text and records nothing. Everything else is a miss: its reason goes to the logger, the graph
-// is recorded and compiled, the entry is written. A damaged entry, or a folder that cannot be written, is never more than a
-// logged reason. After Lock a miss is an error. Thread-safe; a key asked for by two threads is compiled once, and a
-// failure stores nothing. `record` and `compile` may run on any thread, several at once, must not ask for their own
-// key, and may throw (kInternal). Returned pointers live as long as the cache. A memory hit does not allocate.
+// kTrust compiles the stored text and records nothing. Everything else is a miss: its reason goes to the logger, the
+// graph is recorded and compiled, the entry is written. A damaged entry, or a folder that cannot be written, is never
+// more than a logged reason. After Lock a miss is an error. Thread-safe; a key asked for by two threads is compiled
+// once, and a failure stores nothing. `record` and `compile` may run on any thread, several at once, must not ask for
+// their own key, and may throw (kInternal). Returned pointers live as long as the cache. A memory hit does not
+// allocate.
 #pragma once
 
 #include <atomic>
@@ -50,8 +51,8 @@ class ExecutableCache {
       : disk_(std::move(dir)), mode_(mode), logger_(std::move(logger)) {}
 
   Result<Executable*> Get(const GraphKey& key, const RecordFunction& record, const CompileFunction& compile);
-  // All of them on up to `threads` threads, results in the order of the list. Every one is tried; the error of the first in
-  // the list that failed is returned.
+  // All of them on up to `threads` threads, results in the order of the list. Every one is tried; the error of the
+  // first in the list that failed is returned.
   Result<std::vector<Executable*>> GetAll(const std::vector<Request>& requests, int threads);
 
   // From now on nothing is compiled: a miss is kFailedPrecondition, names the nearest key, and is counted.

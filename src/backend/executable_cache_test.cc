@@ -193,9 +193,8 @@ TEST(ExecutableCacheTest, AFailureStoresNothingAndTheNextGetTriesAgain) {
   ASSERT_FALSE(throwing);
   EXPECT_EQ(throwing.error().code, ErrorCode::kInternal);
   EXPECT_NE(throwing.error().message.find("on purpose"), std::string::npos);
-  const auto nothing = start.cache.Get(SmallKey(), start.Record(), [](const ir::Module&) {
-    return Result<std::unique_ptr<Executable>>(nullptr);
-  });
+  const auto nothing = start.cache.Get(SmallKey(), start.Record(),
+                                       [](const ir::Module&) { return Result<std::unique_ptr<Executable>>(nullptr); });
   EXPECT_FALSE(nothing);
   EXPECT_TRUE(DiskCache(dir.path()).List().empty());
   ASSERT_TRUE(start.Get());

@@ -12,7 +12,9 @@ namespace {
 using nlohmann::json;
 using KeyBuffer = fmt::basic_memory_buffer<char, 2048>;
 
-void Append(KeyBuffer& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
+void Append(KeyBuffer& out, std::string_view text) {
+  out.append(text.data(), text.data() + text.size());
+}
 
 // Keeps lines and list items apart whatever a string holds.
 void AppendEscaped(KeyBuffer& out, std::string_view text) {
@@ -26,10 +28,18 @@ void AppendEscaped(KeyBuffer& out, std::string_view text) {
   }
 }
 
-void AppendValue(KeyBuffer& out, const std::string& value) { AppendEscaped(out, value); }
-void AppendValue(KeyBuffer& out, int64_t value) { fmt::format_to(std::back_inserter(out), "{}", value); }
-void AppendValue(KeyBuffer& out, DType value) { Append(out, ToString(value)); }
-void AppendValue(KeyBuffer& out, GraphMode value) { Append(out, ToString(value)); }
+void AppendValue(KeyBuffer& out, const std::string& value) {
+  AppendEscaped(out, value);
+}
+void AppendValue(KeyBuffer& out, int64_t value) {
+  fmt::format_to(std::back_inserter(out), "{}", value);
+}
+void AppendValue(KeyBuffer& out, DType value) {
+  Append(out, ToString(value));
+}
+void AppendValue(KeyBuffer& out, GraphMode value) {
+  Append(out, ToString(value));
+}
 void AppendValue(KeyBuffer& out, const std::vector<std::string>& values) {
   for (const std::string& value : values) {
     AppendEscaped(out, value);
@@ -46,11 +56,21 @@ void AppendText(KeyBuffer& out, const GraphKey& key) {
   });
 }
 
-json JsonValue(const std::string& value) { return value; }
-json JsonValue(int64_t value) { return value; }
-json JsonValue(DType value) { return std::string(ToString(value)); }
-json JsonValue(GraphMode value) { return ToString(value); }
-json JsonValue(const std::vector<std::string>& values) { return values; }
+json JsonValue(const std::string& value) {
+  return value;
+}
+json JsonValue(int64_t value) {
+  return value;
+}
+json JsonValue(DType value) {
+  return std::string(ToString(value));
+}
+json JsonValue(GraphMode value) {
+  return ToString(value);
+}
+json JsonValue(const std::vector<std::string>& values) {
+  return values;
+}
 
 // Each says whether the JSON value had the field's type.
 bool ReadValue(const json& in, std::string& out) {
@@ -93,7 +113,9 @@ bool ReadValue(const json& in, std::vector<std::string>& out) {
 
 }  // namespace
 
-const char* ToString(GraphMode mode) { return mode == GraphMode::kFull ? "full" : "breakable"; }
+const char* ToString(GraphMode mode) {
+  return mode == GraphMode::kFull ? "full" : "breakable";
+}
 
 uint64_t GraphKey::Hash() const {
   KeyBuffer text;
@@ -123,8 +145,10 @@ Result<GraphKey> GraphKey::FromJson(const json& in) {
     const auto found = in.find(name);
     if (bad.empty() && (found == in.end() || !ReadValue(*found, key.*member))) bad = name;
   });
-  if (!bad.empty()) return MakeError(ErrorCode::kDataLoss, "graph key", "the field {} is missing or of another type", bad);
-  if (in.size() != fields) return MakeError(ErrorCode::kDataLoss, "graph key", "has {} fields, not {}", in.size(), fields);
+  if (!bad.empty())
+    return MakeError(ErrorCode::kDataLoss, "graph key", "the field {} is missing or of another type", bad);
+  if (in.size() != fields)
+    return MakeError(ErrorCode::kDataLoss, "graph key", "has {} fields, not {}", in.size(), fields);
   return key;
 }
 

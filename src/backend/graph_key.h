@@ -1,8 +1,8 @@
 // Everything that a compiled graph depends on. Two equal keys may share an executable; nothing else may.
 //
-// ForEachField is the only list of the fields: equality, hash, text, JSON and the explanation of a miss come from it. The
-// number of threads is no part of it, since it changes no bits. Plain data. Equality and hash do not allocate for keys
-// under 2 KiB of text.
+// ForEachField is the only list of the fields: equality, hash, text, JSON and the explanation of a miss come from it.
+// The number of threads is no part of it, since it changes no bits. Plain data. Equality and hash do not allocate for
+// keys under 2 KiB of text.
 #pragma once
 
 #include <cstdint>

@@ -8,11 +8,21 @@
 namespace deepinfer::backend {
 namespace {
 
-void Change(std::string& value) { value += "x"; }
-void Change(int64_t& value) { value += 1; }
-void Change(DType& value) { value = value == DType::kF32 ? DType::kBF16 : DType::kF32; }
-void Change(GraphMode& value) { value = value == GraphMode::kFull ? GraphMode::kBreakable : GraphMode::kFull; }
-void Change(std::vector<std::string>& value) { value.push_back("dce"); }
+void Change(std::string& value) {
+  value += "x";
+}
+void Change(int64_t& value) {
+  value += 1;
+}
+void Change(DType& value) {
+  value = value == DType::kF32 ? DType::kBF16 : DType::kF32;
+}
+void Change(GraphMode& value) {
+  value = value == GraphMode::kFull ? GraphMode::kBreakable : GraphMode::kFull;
+}
+void Change(std::vector<std::string>& value) {
+  value.push_back("dce");
+}
 
 TEST(GraphKeyTest, EveryFieldCountsInEqualityHashDiffAndJson) {
   const GraphKey key = SmallKey();

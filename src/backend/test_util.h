@@ -37,7 +37,8 @@ class TempDir {
 
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
-    for (const auto& item : std::filesystem::directory_iterator(path_)) names.push_back(item.path().filename().string());
+    for (const auto& item : std::filesystem::directory_iterator(path_))
+      names.push_back(item.path().filename().string());
     std::sort(names.begin(), names.end());
     return names;
   }

@@ -47,7 +47,7 @@ int64_t Aligned(int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 CpuBackend::CpuBackend(CpuOptions options)
     : options_(std::move(options)),
       team_(options_.threads),
-      weights_(options_.packed_file, options_.identity + " " + kPackedLinearFormat, options_.threads) {}
+      weights_(options_.threads) {}
 
 CpuBackend::~CpuBackend() = default;
 
@@ -67,8 +67,11 @@ bool CpuBackend::Claims(const ir::Function& function, const ir::Node& node) cons
   return CanLower(function, node, options_.isa);
 }
 
-Status CpuBackend::SetWeights(backend::WeightMap weights) {
+Status CpuBackend::SetWeights(backend::WeightMap weights, const std::string& identity) {
   weights_.SetSource(std::move(weights));
+  if (!options_.cache_dir.empty()) {
+    weights_.OpenFile(fmt::format("{}/{}.weights", options_.cache_dir, identity), identity + " " + kPackedLinearFormat);
+  }
   return {};
 }
 

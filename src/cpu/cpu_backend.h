@@ -1,8 +1,8 @@
 // The CPU backend: fused kernels, one arena, a thread team, a flat launch list per graph.
 //
 // Kernels are chosen at compile time for the instruction set given. All executables share one arena, allocated by
-// Finalize. SetWeights: rows of the embedding and small vectors are read from the given memory for as long as the
-// backend lives; everything else is packed (or mapped from packed_file). Compile may be called from several threads.
+// Finalize. Rows of the embedding and small vectors are read from the weights' own memory; everything else is packed
+// (or mapped from the cache folder). Compile may be called from several threads.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,7 @@ namespace deepinfer::cpu {
 struct CpuOptions {
   int threads = 1;
   Isa isa = Isa::kPortable;
-  std::string packed_file;  // where packed weights are kept; empty: nowhere
-  std::string identity;     // of the model, for that file
+  std::string cache_dir;  // where packed weights are kept between starts; empty: nowhere
 };
 
 class CpuBackend : public backend::Backend {
@@ -34,7 +33,7 @@ class CpuBackend : public backend::Backend {
   std::string target() const override;
   std::vector<std::string> passes() const override;
   bool Claims(const ir::Function& function, const ir::Node& node) const override;
-  Status SetWeights(backend::WeightMap weights) override;
+  Status SetWeights(backend::WeightMap weights, const std::string& identity) override;
   Result<std::unique_ptr<backend::StateSet>> AllocateStates(
       const std::map<std::string, int64_t>& bytes_by_buffer) override;
   Result<std::unique_ptr<backend::Executable>> Compile(const ir::Module& module,

@@ -12,7 +12,10 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-std::string KeyOf(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, "|")); }
+// The same names may be packed from another encoding in another start (--dtype changes conversions).
+std::string KeyOf(const std::vector<std::string>& names, Encoding encoding) {
+  return fmt::format("{} {}", ToString(encoding), fmt::join(names, "|"));
+}
 
 // Runs work(begin, end) over [0, panels) on up to `threads` threads.
 template <class Work>
@@ -30,13 +33,9 @@ void InParallel(int64_t panels, int threads, const Work& work) {
 
 void Weights::FreeAligned::operator()(std::byte* data) const { std::free(data); }
 
-void Weights::SetSource(backend::WeightMap source) {
-  source_ = std::move(source);
-  OpenFile();
-}
-
-void Weights::OpenFile() {
-  if (file_.empty()) return;
+void Weights::OpenFile(std::string file, std::string identity) {
+  file_ = std::move(file);
+  identity_ = std::move(identity);
   auto opened = backend::BlobFile::Open(file_, identity_);
   if (opened) {
     blob_.emplace(std::move(*opened));
@@ -52,19 +51,21 @@ Result<const backend::WeightData*> Weights::Source(const std::string& name) cons
 }
 
 Result<const void*> Weights::Packed(const std::vector<std::string>& names) {
+  DI_ASSIGN_OR_RETURN(const backend::WeightData* first, Source(names.front()));
+  const std::string key = KeyOf(names, first->encoding);
   Entry* entry = nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::unique_ptr<Entry>& slot = entries_[KeyOf(names)];
+    std::unique_ptr<Entry>& slot = entries_[key];
     if (slot == nullptr) slot = std::make_unique<Entry>();
     entry = slot.get();
   }
   const std::lock_guard<std::mutex> lock(entry->mutex);
-  if (entry->bytes.empty()) DI_RETURN_IF_ERROR(Pack(names, entry));
+  if (entry->bytes.empty()) DI_RETURN_IF_ERROR(Pack(names, key, entry));
   return entry->bytes.data();
 }
 
-Status Weights::Pack(const std::vector<std::string>& names, Entry* entry) {
+Status Weights::Pack(const std::vector<std::string>& names, const std::string& key, Entry* entry) {
   std::vector<PackSegment> segments;
   int64_t rows = 0;
   int64_t columns = 0;
@@ -78,7 +79,7 @@ Status Weights::Pack(const std::vector<std::string>& names, Entry* entry) {
   }
   const size_t bytes = PackedLinearBytes(encoding, rows, columns);
   if (blob_) {
-    auto stored = blob_->Get(KeyOf(names));
+    auto stored = blob_->Get(key);
     if (stored && stored->size() == bytes) {
       entry->bytes = *stored;
       return {};
@@ -87,7 +88,7 @@ Status Weights::Pack(const std::vector<std::string>& names, Entry* entry) {
   const size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
   entry->memory.reset(static_cast<std::byte*>(std::aligned_alloc(bytes >= kHugePage ? kHugePage : 4096, rounded)));
   if (entry->memory == nullptr) {
-    return MakeError(ErrorCode::kResourceExhausted, KeyOf(names), "no memory for {} packed bytes", bytes);
+    return MakeError(ErrorCode::kResourceExhausted, key, "no memory for {} packed bytes", bytes);
   }
   if (bytes >= kHugePage) ::madvise(entry->memory.get(), rounded, MADV_HUGEPAGE);
   InParallel(NumPanels(rows), threads_, [&](int64_t begin, int64_t end) {

@@ -21,12 +21,11 @@ namespace deepinfer::cpu {
 
 class Weights {
  public:
-  // file: where packed weights are kept between starts; empty: nowhere. identity must match the file's.
-  // Packing uses up to `threads` threads.
-  Weights(std::string file, std::string identity, int threads)
-      : file_(std::move(file)), identity_(std::move(identity)), threads_(threads) {}
+  explicit Weights(int threads) : threads_(threads) {}  // that packing may use
 
-  void SetSource(backend::WeightMap source);
+  void SetSource(backend::WeightMap source) { source_ = std::move(source); }
+  // From now on packed weights are kept in `file`, and taken from it if its identity is this one.
+  void OpenFile(std::string file, std::string identity);
   Result<const backend::WeightData*> Source(const std::string& name) const;
 
   // The rows of several tensors of one encoding, stacked and packed. The pointer stays valid.
@@ -48,8 +47,7 @@ class Weights {
     std::span<const std::byte> bytes;
   };
 
-  void OpenFile();
-  Status Pack(const std::vector<std::string>& names, Entry* entry);
+  Status Pack(const std::vector<std::string>& names, const std::string& key, Entry* entry);
 
   std::string file_;
   std::string identity_;

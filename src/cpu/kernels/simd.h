@@ -56,15 +56,21 @@ DI_INLINE T Larger(T a, T b) {
   return a < b ? b : a;
 }
 
-DI_INLINE F Set1(float value) { return F{} + value; }
-DI_INLINE I Set1(int32_t value) { return I{} + value; }
+DI_INLINE F Set1(float value) {
+  return F{} + value;
+}
+DI_INLINE I Set1(int32_t value) {
+  return I{} + value;
+}
 
 DI_INLINE F Load(const float* p) {
   F v;
   memcpy(&v, p, sizeof v);
   return v;
 }
-DI_INLINE void Store(float* p, F v) { memcpy(p, &v, sizeof v); }
+DI_INLINE void Store(float* p, F v) {
+  memcpy(p, &v, sizeof v);
+}
 
 DI_INLINE F Load(const Bf16* p) {
   H h;
@@ -135,9 +141,15 @@ DI_INLINE F Fma(F a, F b, F c) {
 }
 
 // NaN in `b` stays, NaN in `a` does not.
-DI_INLINE F Max(F a, F b) { return (a > b) ? a : b; }
-DI_INLINE F Min(F a, F b) { return (a < b) ? a : b; }
-DI_INLINE F Abs(F a) { return (F)((U)a & 0x7fffffffu); }
+DI_INLINE F Max(F a, F b) {
+  return (a > b) ? a : b;
+}
+DI_INLINE F Min(F a, F b) {
+  return (a < b) ? a : b;
+}
+DI_INLINE F Abs(F a) {
+  return (F)((U)a & 0x7fffffffu);
+}
 
 DI_INLINE float ReduceAdd(F v) {
   float lanes[kLanes];

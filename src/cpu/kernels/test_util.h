@@ -1,4 +1,5 @@
-// What the kernel tests share: seeded values, buffers of any float type, and a loop over the machine's instruction sets.
+// What the kernel tests share: seeded values, buffers of any float type, and a loop over the machine's instruction
+// sets.
 #pragma once
 
 #include <gtest/gtest.h>

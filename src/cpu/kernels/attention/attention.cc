@@ -11,7 +11,9 @@ DI_DECLARE_ISA_TABLE(AttentionTable, kAttention);
 
 namespace {
 
-int64_t PaddedHead(int64_t head_size) { return (head_size + 15) / 16 * 16; }
+int64_t PaddedHead(int64_t head_size) {
+  return (head_size + 15) / 16 * 16;
+}
 
 struct TokenRange {
   int64_t begin, end;

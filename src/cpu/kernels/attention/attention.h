@@ -1,16 +1,15 @@
 // Causal attention over a paged KV cache, prefill and decode alike, with grouped queries, window and softcap.
 //
 // Token t of request r (query_start[r] <= t < query_start[r + 1]) at position p = positions[t] attends to the positions
-// j <= p (and j > p - window if window > 0) of its request: score = dot(q, k_j) * scale, softcap * tanh(score / softcap)
-// if softcap > 0, softmax, sum of v_j. Position j lives in block block_tables[r][j / B] at offset j % B; an entry outside
-// [0, N) reads as block 0. Query head h uses kv head h / (query_heads / kv_heads). Positions that are not attended to
-// never reach a result, whatever bits they hold. A token that attends to nothing gets zeros; tokens outside every live
-// request are not written. f32 math, one rounding of the output.
-// Online softmax over tiles of 64 positions that start at multiples of 64: the bits of a (token, head) depend on that row
-// and the cache alone, not on the batch, the chunking or the thread count.
-// Every thread calls run(args, member, members); work is cut into (request, kv head, rows) units, balanced by cost.
-// Thread-safe with distinct members; allocates nothing. Sources: Milakov and Gimelshein 2018 (online softmax), Kwon et
-// al. 2023 (paged KV), Dao 2023 (tiling).
+// j <= p (and j > p - window if window > 0) of its request: score = dot(q, k_j) * scale, softcap * tanh(score /
+// softcap) if softcap > 0, softmax, sum of v_j. Position j lives in block block_tables[r][j / B] at offset j % B; an
+// entry outside [0, N) reads as block 0. Query head h uses kv head h / (query_heads / kv_heads). Positions that are not
+// attended to never reach a result, whatever bits they hold. A token that attends to nothing gets zeros; tokens outside
+// every live request are not written. f32 math, one rounding of the output. Online softmax over tiles of 64 positions
+// that start at multiples of 64: the bits of a (token, head) depend on that row and the cache alone, not on the batch,
+// the chunking or the thread count. Every thread calls run(args, member, members); work is cut into (request, kv head,
+// rows) units, balanced by cost. Thread-safe with distinct members; allocates nothing. Sources: Milakov and Gimelshein
+// 2018 (online softmax), Kwon et al. 2023 (paged KV), Dao 2023 (tiling).
 #pragma once
 
 #include <cstddef>

@@ -5,10 +5,11 @@
 
 namespace deepinfer {
 
-inline constexpr int kAttentionTile = 64;     // KV positions per online-softmax step; part of the definition of the bits
+inline constexpr int kAttentionTile = 64;  // KV positions per online-softmax step; part of the definition of the bits
 inline constexpr int kAttentionMaxRows = 64;  // query rows per unit; bits do not depend on it
 
-// Rows [first_row, first_row + rows) of one request and kv head; row = token in the request * group + head in the group.
+// Rows [first_row, first_row + rows) of one request and kv head; row = token in the request * group + head in the
+// group.
 struct AttentionUnit {
   int64_t first_token = 0;  // of the request
   const int32_t* table = nullptr;

@@ -129,8 +129,8 @@ DI_INLINE void AccumulateValues(float* out, int64_t padded, int64_t d, const T* 
 
 // One tile for R rows from `row` on. `real` of them exist; the others (queries of zero) only fill the registers.
 template <int R, class T>
-void TileForRows(const PagedAttentionArgs& args, const AttentionScratch& scratch, RowState& state, int64_t row, int real,
-                 const TileRows<T>& tile, int64_t padded) {
+void TileForRows(const PagedAttentionArgs& args, const AttentionScratch& scratch, RowState& state, int64_t row,
+                 int real, const TileRows<T>& tile, int64_t padded) {
   VisibleRange any = {kTile, 0}, all = {0, kTile};
   for (int r = 0; r < real; ++r) {
     const VisibleRange range = state.in_tile[row + r];
@@ -184,6 +184,13 @@ DI_INLINE void ToF32(const T* in, float* out, int64_t count, int64_t padded) {
   for (int64_t i = 0; i < padded; i += kLanes) {
     Store(out + i, i + kLanes <= count ? Load(in + i) : LoadPart(in + i, count - i, 0.0f));
   }
+}
+
+// The cache row of a position of the unit's request and kv head.
+DI_INLINE int64_t PlaceOf(const PagedAttentionArgs& args, const AttentionUnit& unit, int64_t position) {
+  const int64_t entry = unit.table[position / args.block_size];
+  const int64_t block = entry < 0 || entry >= args.num_blocks ? 0 : entry;
+  return (block * args.kv_heads + unit.kv_head) * args.block_size + position % args.block_size;
 }
 
 // Loads the unit's queries and clears its sums. Rows are padded with zeros to whole vectors and whole row groups.
@@ -244,12 +251,9 @@ void Unit(const PagedAttentionArgs& args, const AttentionUnit& unit, const Atten
     }
     TileRows<Kv> rows;
     for (int j = begin; j < end; ++j) {
-      const int64_t position = start + j;
-      const int64_t entry = unit.table[position / args.block_size];
-      const int64_t block = entry < 0 || entry >= args.num_blocks ? 0 : entry;
-      const int64_t place = (block * args.kv_heads + unit.kv_head) * args.block_size + position % args.block_size;
-      rows.k[j] = static_cast<const Kv*>(args.k_cache) + place * args.head_size;
-      rows.v[j] = static_cast<const Kv*>(args.v_cache) + place * args.head_size;
+      const int64_t place = PlaceOf(args, unit, start + j) * args.head_size;
+      rows.k[j] = static_cast<const Kv*>(args.k_cache) + place;
+      rows.v[j] = static_cast<const Kv*>(args.v_cache) + place;
     }
     // Scores are computed in steps of a few positions: those beside the range read a row of it and are then masked.
     for (int j = 0; j < kTile; ++j) {

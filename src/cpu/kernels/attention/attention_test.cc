@@ -228,7 +228,8 @@ TEST(PagedAttention, LaterPositionsAndTheNullBlockNeverReachAResult) {
     const Array poisoned = fixture.Run(isa, 1);
     for (int64_t t = 0; t < 11; ++t) {
       const size_t bytes = fixture.RowElements() * sizeof(float);
-      const bool same = std::memcmp(poisoned.At(t * fixture.RowElements()), clean.At(t * fixture.RowElements()), bytes) == 0;
+      const bool same =
+          std::memcmp(poisoned.At(t * fixture.RowElements()), clean.At(t * fixture.RowElements()), bytes) == 0;
       EXPECT_EQ(same, t != 8) << t;
     }
     EXPECT_TRUE(std::isnan(poisoned[8 * fixture.RowElements()]));

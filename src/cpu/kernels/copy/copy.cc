@@ -52,10 +52,7 @@ void PagedSlotIndices(const PagedSlotArgs& args, int64_t begin, int64_t end) {
 IndexPutKernels ChooseIndexPut(Isa isa, DType rows, DType destination) {
   const IndexPutTable& table = DI_PICK_ISA(isa, kIndexPut);
   const int from = rows == DType::kF32 ? 0 : rows == DType::kBF16 ? 1 : -1;
-  const int to = destination == DType::kF32    ? 0
-                 : destination == DType::kBF16 ? 1
-                 : destination == DType::kF16  ? 2
-                                               : -1;
+  const int to = destination == DType::kF32 ? 0 : destination == DType::kBF16 ? 1 : destination == DType::kF16 ? 2 : -1;
   if (from >= 0 && to >= 0) return table.by_type[from][to];
   if (rows != destination) return {};
   switch (SizeOf(rows)) {

@@ -25,8 +25,9 @@ TEST(IndexPut, PagedWritesItsRowsAndNothingElse) {
         const std::vector<int32_t> block = {1, 3, 9}, offset = {2, 0, 0};  // the last is outside and skipped
         const IndexPutKernels kernels = ChooseIndexPut(isa, from, to);
         ASSERT_NE(kernels.paged, nullptr);
-        kernels.paged({cache.data(), blocks, heads, block_size, head_size, block.data(), offset.data(), rows.data(), stride},
-                      0, tokens);
+        kernels.paged(
+            {cache.data(), blocks, heads, block_size, head_size, block.data(), offset.data(), rows.data(), stride}, 0,
+            tokens);
         for (int64_t t = 0; t < 2; ++t) {
           for (int64_t h = 0; h < heads; ++h) {
             for (int64_t d = 0; d < head_size; ++d) {

@@ -1,9 +1,9 @@
 // Elementwise arithmetic on two operands of equal shape, and conversion between element types.
 //
-// Float operands are computed in f32 and rounded once; i32 wraps. Maximum and minimum give NaN if either operand is NaN.
-// Conversions round to nearest even; float to i32 truncates, saturates, and takes NaN to 0. Operands are contiguous;
-// out may be an operand of the same element size. The caller splits elements [begin, end) as it likes. Thread-safe;
-// allocates nothing.
+// Float operands are computed in f32 and rounded once; i32 wraps. Maximum and minimum give NaN if either operand is
+// NaN. Conversions round to nearest even; float to i32 truncates, saturates, and takes NaN to 0. Operands are
+// contiguous; out may be an operand of the same element size. The caller splits elements [begin, end) as it likes.
+// Thread-safe; allocates nothing.
 #pragma once
 
 #include <cstdint>

@@ -48,16 +48,17 @@ void Convert(const void* in_bytes, void* out_bytes, int64_t begin, int64_t end) 
 
 }  // namespace
 
-#define DI_BINARY(T, type)                                                                              \
-  {                                                                                                     \
-    {DI_ISA_NAME("add_" type), Binary<Add, T>}, {DI_ISA_NAME("sub_" type), Binary<Sub, T>},             \
-        {DI_ISA_NAME("mul_" type), Binary<Mul, T>}, {DI_ISA_NAME("div_" type), Binary<Div, T>},         \
-        {DI_ISA_NAME("max_" type), Binary<Maximum, T>}, {DI_ISA_NAME("min_" type), Binary<Minimum, T>}, \
+#define DI_BINARY(T, type)                                                                            \
+  {                                                                                                   \
+      {DI_ISA_NAME("add_" type), Binary<Add, T>},     {DI_ISA_NAME("sub_" type), Binary<Sub, T>},     \
+      {DI_ISA_NAME("mul_" type), Binary<Mul, T>},     {DI_ISA_NAME("div_" type), Binary<Div, T>},     \
+      {DI_ISA_NAME("max_" type), Binary<Maximum, T>}, {DI_ISA_NAME("min_" type), Binary<Minimum, T>}, \
   }
-#define DI_CONVERT(T, type)                                                                                      \
-  {                                                                                                              \
-    {DI_ISA_NAME("convert_" type "_f32"), Convert<T, float>},                                                    \
-        {DI_ISA_NAME("convert_" type "_bf16"), Convert<T, Bf16>}, {DI_ISA_NAME("convert_" type "_f16"), Convert<T, F16>}, \
+#define DI_CONVERT(T, type)                                     \
+  {                                                             \
+      {DI_ISA_NAME("convert_" type "_f32"), Convert<T, float>}, \
+      {DI_ISA_NAME("convert_" type "_bf16"), Convert<T, Bf16>}, \
+      {DI_ISA_NAME("convert_" type "_f16"), Convert<T, F16>},   \
   }
 
 extern const ElementwiseTable DI_ISA_SYMBOL(kElementwise);

@@ -55,8 +55,8 @@ TEST(Binary, IntegersWrap) {
 TEST(Convert, EveryPairOfFloatsEqualsTheScalarConversion) {
   ForEachIsa([](Isa isa) {
     std::vector<float> values = RandomFloats(100, 3, 100);
-    for (float v : {0.0f, -0.0f, 1e30f, -1e30f, 65519.0f, 65520.0f, 1.00390625f, 1.01171875f, 6e-5f, INFINITY, -INFINITY,
-                    NAN}) {
+    for (float v :
+         {0.0f, -0.0f, 1e30f, -1e30f, 65519.0f, 65520.0f, 1.00390625f, 1.01171875f, 6e-5f, INFINITY, -INFINITY, NAN}) {
       values.push_back(v);
     }
     for (DType from : {DType::kF32, DType::kBF16, DType::kF16}) {

@@ -7,8 +7,12 @@
 namespace deepinfer {
 namespace {
 
-inline void Put(float* out, float value) { *out = value; }
-inline void Put(uint16_t* out, float value) { *out = F32ToBF16(value); }
+inline void Put(float* out, float value) {
+  *out = value;
+}
+inline void Put(uint16_t* out, float value) {
+  *out = F32ToBF16(value);
+}
 
 template <class T>
 void Embedding(const EmbeddingArgs& args, int64_t begin, int64_t end) {

@@ -5,7 +5,9 @@
 namespace deepinfer {
 namespace {
 
-double Silu(double x) { return x / (1 + std::exp(-x)); }
+double Silu(double x) {
+  return x / (1 + std::exp(-x));
+}
 double GeluTanh(double x) {
   return 0.5 * x * (1 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }

@@ -1,7 +1,8 @@
-// The f32 core for AVX2 with FMA and F16C: 8 lanes, tiles of 6 rows x 2 vectors (12 sums, 2 weights, 1 x: 15 of 16 registers).
-#include "cpu/kernels/linear/linear_internal.h"
-
+// The f32 core for AVX2 with FMA and F16C: 8 lanes, tiles of 6 rows x 2 vectors (12 sums, 2 weights, 1 x: 15 of 16
+// registers).
 #include <immintrin.h>
+
+#include "cpu/kernels/linear/linear_internal.h"
 
 namespace deepinfer::cpu {
 namespace {
@@ -12,8 +13,12 @@ constexpr int kMaxGemvRows = 2;
 typedef float VF __attribute__((vector_size(32)));
 typedef uint32_t VU __attribute__((vector_size(32)));
 
-__attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) { return _mm256_fmadd_ps(a, b, c); }
-__attribute__((always_inline)) inline VF Broadcast(float value) { return _mm256_set1_ps(value); }
+__attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+__attribute__((always_inline)) inline VF Broadcast(float value) {
+  return _mm256_set1_ps(value);
+}
 template <class Halves>
 __attribute__((always_inline)) inline VF HalfToFloat(Halves halves) {
   return _mm256_cvtph_ps(reinterpret_cast<__m128i>(halves));
@@ -31,6 +36,8 @@ __attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
 
 }  // namespace
 
-KernelTable LinearTableAvx2() { return {kRows, static_cast<int>(sizeof(kRows) / sizeof(kRows[0]))}; }
+KernelTable LinearTableAvx2() {
+  return {kRows, static_cast<int>(sizeof(kRows) / sizeof(kRows[0]))};
+}
 
 }  // namespace deepinfer::cpu

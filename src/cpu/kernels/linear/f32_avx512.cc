@@ -1,7 +1,8 @@
-// The f32 core for AVX-512: 16 lanes, tiles of 12 rows x 2 vectors (24 sums, 2 weights, x from memory: 27 of 32 registers).
-#include "cpu/kernels/linear/linear_internal.h"
-
+// The f32 core for AVX-512: 16 lanes, tiles of 12 rows x 2 vectors (24 sums, 2 weights, x from memory: 27 of 32
+// registers).
 #include <immintrin.h>
+
+#include "cpu/kernels/linear/linear_internal.h"
 
 namespace deepinfer::cpu {
 namespace {
@@ -12,8 +13,12 @@ constexpr int kMaxGemvRows = 4;
 typedef float VF __attribute__((vector_size(64)));
 typedef uint32_t VU __attribute__((vector_size(64)));
 
-__attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) { return _mm512_fmadd_ps(a, b, c); }
-__attribute__((always_inline)) inline VF Broadcast(float value) { return _mm512_set1_ps(value); }
+__attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+__attribute__((always_inline)) inline VF Broadcast(float value) {
+  return _mm512_set1_ps(value);
+}
 template <class Halves>
 __attribute__((always_inline)) inline VF HalfToFloat(Halves halves) {
   return _mm512_cvtph_ps(reinterpret_cast<__m256i>(halves));
@@ -32,6 +37,8 @@ __attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
 
 }  // namespace
 
-KernelTable LinearTableAvx512() { return {kRows, static_cast<int>(sizeof(kRows) / sizeof(kRows[0]))}; }
+KernelTable LinearTableAvx512() {
+  return {kRows, static_cast<int>(sizeof(kRows) / sizeof(kRows[0]))};
+}
 
 }  // namespace deepinfer::cpu

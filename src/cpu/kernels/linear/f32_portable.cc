@@ -10,10 +10,15 @@ constexpr int kMaxGemvRows = 1;
 typedef float VF __attribute__((vector_size(16)));
 typedef uint32_t VU __attribute__((vector_size(16)));
 
-__attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) { return a * b + c; }  // -ffp-contract=off
-__attribute__((always_inline)) inline VF Broadcast(float value) { return VF{value, value, value, value}; }
+__attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) {
+  return a * b + c;
+}  // -ffp-contract=off
+__attribute__((always_inline)) inline VF Broadcast(float value) {
+  return VF{value, value, value, value};
+}
 
-// Exact, with no f32 denormal on the way (they may be flushed): a subnormal half is built as a normal float minus 2^-14.
+// Exact, with no f32 denormal on the way (they may be flushed): a subnormal half is built as a normal float minus
+// 2^-14.
 template <class Halves>
 __attribute__((always_inline)) inline VF HalfToFloat(Halves halves) {
   const VU bits = __builtin_convertvector(halves, VU);
@@ -39,6 +44,8 @@ __attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
 
 }  // namespace
 
-KernelTable LinearTablePortable() { return {kRows, static_cast<int>(sizeof(kRows) / sizeof(kRows[0]))}; }
+KernelTable LinearTablePortable() {
+  return {kRows, static_cast<int>(sizeof(kRows) / sizeof(kRows[0]))};
+}
 
 }  // namespace deepinfer::cpu

@@ -13,13 +13,18 @@ constexpr Isa kOrder[] = {Isa::kAmx, Isa::kAvx512Bf16, Isa::kAvx512, Isa::kAvx2,
 
 KernelTable TableOf(Isa isa) {
   switch (isa) {
-    case Isa::kPortable: return LinearTablePortable();
+    case Isa::kPortable:
+      return LinearTablePortable();
 #if defined(__x86_64__)
-    case Isa::kAvx2: return LinearTableAvx2();
-    case Isa::kAvx512: return LinearTableAvx512();
-    case Isa::kAvx512Bf16: return LinearTableAvx512Bf16();
+    case Isa::kAvx2:
+      return LinearTableAvx2();
+    case Isa::kAvx512:
+      return LinearTableAvx512();
+    case Isa::kAvx512Bf16:
+      return LinearTableAvx512Bf16();
 #endif
-    default: return {nullptr, 0};
+    default:
+      return {nullptr, 0};
   }
 }
 
@@ -58,7 +63,7 @@ LinearChoice ChooseLinear(Encoding encoding, DType act, Isa isa) {
 
 size_t LinearScratchBytes(const LinearKernel& kernel, int64_t max_m, int64_t k) {
   const int64_t rows = std::min(std::max<int64_t>(max_m, 1), kRowChunk);
-  const int64_t bytes = kSumsOffset + rows * (kPanelColumns * 4 + PreparedRow(kernel, k));
+  const int64_t bytes = PreparedOffset(kernel.bf16_core, rows) + rows * PreparedRow(kernel, k);
   return static_cast<size_t>((bytes + 63) / 64 * 64);
 }
 
@@ -66,8 +71,8 @@ size_t PreparedLinearBytes(const LinearKernel& kernel, int64_t m, int64_t k) {
   return static_cast<size_t>(m * PreparedRow(kernel, k));
 }
 
-void PrepareLinear(const LinearKernel& kernel, const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k,
-                   void* prepared) {
+void PrepareLinear(const LinearKernel& kernel, const void* x, int64_t ldx, int64_t row_begin, int64_t row_end,
+                   int64_t k, void* prepared) {
   if (PreparedRow(kernel, k) > 0) kernel.prepare(x, ldx, row_begin, row_end, k, prepared);
 }
 

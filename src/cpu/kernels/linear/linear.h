@@ -1,18 +1,19 @@
 // Matrix products with packed weights: y[m, n] = sum over k of x[m, k] * W[n, k] (+ bias) (+ residual).
 //
-// W is a GGUF-encoded or plain weight, packed once by PackPanels into panels of 32 output columns (packed_layout.h); the
-// packed bytes hold exactly the source's values and may be stored in a file and mapped back. x is f32 or bf16, row-major.
-// ChooseLinear picks a kernel for (encoding, activation type, ISA) from an ordered list and says why.
+// W is a GGUF-encoded or plain weight, packed once by PackPanels into panels of 32 output columns (packed_layout.h);
+// the packed bytes hold exactly the source's values and may be stored in a file and mapped back. x is f32 or bf16,
+// row-major. ChooseLinear picks a kernel for (encoding, activation type, ISA) from an ordered list and says why.
 //
 // Numerics. bf16 core: weights become exact small integers in bf16, a block of 32 k (16 for q6_k) is summed by
 // bf16 dot products into f32 from zero, then sum += scale * block, sum += minimum * (sum of the block's x). f32 core:
 // weights are decoded to f32 as DecodeRow does, x is widened to f32, one chain of fused multiply-adds (portable:
-// multiply, then add) runs over k. For a given kernel every output element is computed in that one order, whatever m, the
-// column range, other rows, or the number of threads: results are bit-equal. Then value = sum + bias; y = round(value),
-// or, with a residual, y = round(residual + round(value)): the same bits as separate ops.
+// multiply, then add) runs over k. For a given kernel every output element is computed in that one order, whatever m,
+// the column range, other rows, or the number of threads: results are bit-equal. Then value = sum + bias; y =
+// round(value), or, with a residual, y = round(residual + round(value)): the same bits as separate ops.
 //
 // Threads: Run writes only the columns it is given, so members of a team call it with disjoint column ranges and their
-// own scratch; no barriers inside. Nothing here allocates. Arguments are the caller's own: wrong ones are bugs (DI_CHECK).
+// own scratch; no barriers inside. Nothing here allocates. Arguments are the caller's own: wrong ones are bugs
+// (DI_CHECK).
 #pragma once
 
 #include <cstdint>
@@ -45,10 +46,10 @@ struct LinearArgs {
   const void* packed = nullptr;  // 64-byte aligned
   int64_t n = 0;
   int64_t k = 0;
-  DType y_dtype = DType::kF32;   // f32 or bf16, for all outputs
+  DType y_dtype = DType::kF32;            // f32 or bf16, for all outputs
   const LinearOutput* outputs = nullptr;  // columns in none of them are computed and dropped
   int num_outputs = 0;
-  void* scratch = nullptr;     // LinearScratchBytes, 64-byte aligned, this thread's own
+  void* scratch = nullptr;         // LinearScratchBytes, 64-byte aligned, this thread's own
   const void* prepared = nullptr;  // filled by PrepareLinear for rows [0, m); null: Run prepares in its scratch
 };
 
@@ -57,8 +58,8 @@ struct LinearKernel {
   const char* name;  // "linear.q4_1.bf16.avx512_bf16": op, encoding, activation type, ISA
   Isa isa;
   Encoding encoding;
-  DType act;            // f32 or bf16
-  bool bf16_core;       // else the f32 core
+  DType act;       // f32 or bf16
+  bool bf16_core;  // else the f32 core
   void (*run)(const LinearArgs& args, int64_t col_begin, int64_t col_end);
   void (*prepare)(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared);
 };
@@ -83,7 +84,9 @@ struct PackSegment {
   int64_t num_rows = 0;
   int64_t row_stride = 0;  // bytes; at least RowBytes(encoding, k)
 };
-inline int64_t NumPanels(int64_t n) { return (n + kLinearGrain - 1) / kLinearGrain; }
+inline int64_t NumPanels(int64_t n) {
+  return (n + kLinearGrain - 1) / kLinearGrain;
+}
 // Writes panels [panel_begin, panel_end) of dst (the whole packed weight). Threads may take disjoint ranges.
 void PackPanels(Encoding encoding, std::span<const PackSegment> segments, int64_t k, void* dst, int64_t panel_begin,
                 int64_t panel_end);
@@ -98,8 +101,8 @@ size_t LinearScratchBytes(const LinearKernel& kernel, int64_t max_m, int64_t k);
 // Optional: with many threads and large m, members prepare disjoint rows into one buffer (64-byte aligned), meet at a
 // barrier, and pass it as LinearArgs::prepared. With two threads preparing inside Run costs less than a barrier.
 size_t PreparedLinearBytes(const LinearKernel& kernel, int64_t m, int64_t k);
-void PrepareLinear(const LinearKernel& kernel, const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k,
-                   void* prepared);
+void PrepareLinear(const LinearKernel& kernel, const void* x, int64_t ldx, int64_t row_begin, int64_t row_end,
+                   int64_t k, void* prepared);
 
 // Columns [col_begin, col_end): multiples of kLinearGrain, or n.
 void RunLinear(const LinearKernel& kernel, const LinearArgs& args, int64_t col_begin, int64_t col_end);

@@ -77,7 +77,8 @@ class Case {
  public:
   Case(Encoding encoding, Encoding head, DType act, Isa isa, int64_t m, int layers, bool with_head, int threads)
       : act_(act), m_(m) {
-    name_ = std::string(ToString(encoding)) + (with_head ? std::string("+") + ToString(head) : "") + " " + ToString(act) + " m " + std::to_string(m);
+    name_ = std::string(ToString(encoding)) + (with_head ? std::string("+") + ToString(head) : "") + " " +
+            ToString(act) + " m " + std::to_string(m);
     for (int i = 0; i < layers; ++i) {
       Add(encoding, 960, 576, isa);
       Add(encoding, 576, 576, isa);
@@ -91,8 +92,8 @@ class Case {
     for (int64_t i = 0; i < m * 1536; ++i) {
       const float value = normal(rng);
       const uint16_t bits = F32ToBF16(value);
-      std::memcpy(x_.data() + i * (act == DType::kBF16 ? 2 : 4), act == DType::kBF16 ? static_cast<const void*>(&bits) : &value,
-                  act == DType::kBF16 ? 2 : 4);
+      std::memcpy(x_.data() + i * (act == DType::kBF16 ? 2 : 4),
+                  act == DType::kBF16 ? static_cast<const void*>(&bits) : &value, act == DType::kBF16 ? 2 : 4);
     }
     y_.resize(static_cast<size_t>(m * (with_head ? 49152 : 3072)) * 4);
     for (int i = 0; i < threads; ++i) scratch_.push_back(Allocate(1 << 22));
@@ -103,8 +104,11 @@ class Case {
     auto body = [&](int member, int members) {
       for (const Layer& layer : layers_) {
         const LinearOutput output{0, layer.n, y_.data(), layer.n};
-        const LinearArgs args{x_.data(), layer.k, m_, layer.packed.get(), layer.n, layer.k, act_, &output, 1,
-                              scratch_[static_cast<size_t>(member)].get()};
+        const LinearArgs args{x_.data(), layer.k,
+                              m_,        layer.packed.get(),
+                              layer.n,   layer.k,
+                              act_,      &output,
+                              1,         scratch_[static_cast<size_t>(member)].get()};
         const Range range = SplitRange(layer.n, kLinearGrain, member, members);
         RunLinear(*layer.kernel, args, range.begin, range.end);
         team.Barrier();
@@ -178,7 +182,8 @@ int Main(int argc, char** argv) {
   const Encoding q4 = Encoding::kQ4_1, q8 = Encoding::kQ8_0;
   std::vector<std::unique_ptr<Case>> decode, prefill;
   for (const DType act : {DType::kBF16, DType::kF32}) {
-    for (const int64_t m : {1, 2, 4, 8, 12, 16, 32}) decode.push_back(std::make_unique<Case>(q4, q8, act, *isa, m, 30, true, threads));
+    for (const int64_t m : {1, 2, 4, 8, 16, 32})
+      decode.push_back(std::make_unique<Case>(q4, q8, act, *isa, m, 30, true, threads));
     for (const Encoding e : {q4, q8, Encoding::kQ5_0, Encoding::kQ4_K, Encoding::kQ6_K, Encoding::kBF16}) {
       if (e != q4) decode.push_back(std::make_unique<Case>(e, e, act, *isa, 1, 30, true, threads));
       prefill.push_back(std::make_unique<Case>(e, e, act, *isa, 512, 2, false, threads));
@@ -203,10 +208,13 @@ int Main(int argc, char** argv) {
       for (auto& one : *cases) one->times.push_back(one->Time(team));
     }
   }
-  const auto best = [](const std::vector<double>& v) { return v.empty() ? 0.0 : *std::max_element(v.begin(), v.end()); };
-  std::printf("%s, %d threads, isa %s: read %.1f GB/s (median; best %.1f), f32 FMA %.0f GF/s, bf16 dot %.0f GF/s (best)\n",
-              CpuName().c_str(), threads, ToString(*isa), Median(bandwidth) * 1e-9, best(bandwidth) * 1e-9, best(fma) * 1e-9,
-              best(dot) * 1e-9);
+  const auto best = [](const std::vector<double>& v) {
+    return v.empty() ? 0.0 : *std::max_element(v.begin(), v.end());
+  };
+  std::printf(
+      "%s, %d threads, isa %s: read %.1f GB/s (median; best %.1f), f32 FMA %.0f GF/s, bf16 dot %.0f GF/s (best)\n",
+      CpuName().c_str(), threads, ToString(*isa), Median(bandwidth) * 1e-9, best(bandwidth) * 1e-9, best(fma) * 1e-9,
+      best(dot) * 1e-9);
   for (auto* cases : {&decode, &prefill}) {
     std::printf(cases == &decode ? "decode, whole model cold\n" : "prefill, 2 layers, m 512\n");
     for (const auto& one : *cases) {
@@ -223,4 +231,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace deepinfer::cpu
 
-int main(int argc, char** argv) { return deepinfer::cpu::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return deepinfer::cpu::Main(argc, argv);
+}

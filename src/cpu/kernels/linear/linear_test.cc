@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iostream>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "base/half.h"
+#include "base/thread_team.h"
 
 namespace deepinfer::cpu {
 namespace {
@@ -195,8 +197,9 @@ TEST(LinearTest, ChoiceWalksTheOrderedListToPortable) {
   }
 }
 
-// Row k of the identity gives weight column k itself: every decoded weight must come out exactly.
-TEST(LinearTest, IdentityReturnsTheExactWeights) {
+// Row k of the identity gives weight column k itself: every decoded weight must come out exactly, also on team threads,
+// which flush denormals (some scales are subnormal halves).
+void ExpectIdentityReturnsTheExactWeights() {
   for (const LinearKernel* kernel : KernelsOfThisMachine()) {
     const int64_t k = MultipleOfBlock(kernel->encoding, 70);
     const Weight w(kernel->encoding, 45, k, 11);
@@ -209,6 +212,16 @@ TEST(LinearTest, IdentityReturnsTheExactWeights) {
       }
     }
   }
+}
+
+TEST(LinearTest, IdentityReturnsTheExactWeights) {
+  ExpectIdentityReturnsTheExactWeights();
+}
+
+TEST(LinearTest, IdentityReturnsTheExactWeightsOnATeamThread) {
+  ThreadTeam team(1);
+  auto body = [](int, int) { ExpectIdentityReturnsTheExactWeights(); };
+  team.Run(body);
 }
 
 TEST(LinearTest, MatchesTheDoubleReference) {
@@ -229,7 +242,8 @@ TEST(LinearTest, MatchesTheDoubleReference) {
               w_max = std::max(w_max, std::fabs(wv));
             }
             const double tolerance = std::numeric_limits<float>::epsilon() * static_cast<double>(k) * x_norm * w_max;
-            ASSERT_NEAR(y[static_cast<size_t>(i * n + j)], expected, tolerance) << kernel->name << " k " << k << " n " << n;
+            ASSERT_NEAR(y[static_cast<size_t>(i * n + j)], expected, tolerance)
+                << kernel->name << " k " << k << " n " << n;
           }
         }
       }
@@ -251,7 +265,8 @@ TEST(LinearTest, RowsAreBitEqualForEveryBatchSplitAndPreparation) {
       const int64_t row = most - m;
       EXPECT_TRUE(BitEqual(Multiply(*kernel, w, x, row, m).data(), &alone[static_cast<size_t>(row * n)], m * n))
           << kernel->name << " m " << m;
-      EXPECT_TRUE(BitEqual(Multiply(*kernel, w, x, row, m, 32, true).data(), &alone[static_cast<size_t>(row * n)], m * n))
+      EXPECT_TRUE(
+          BitEqual(Multiply(*kernel, w, x, row, m, 32, true).data(), &alone[static_cast<size_t>(row * n)], m * n))
           << kernel->name << " m " << m << " split and prepared";
     }
     EXPECT_TRUE(BitEqual(Multiply(*kernel, w, x, 0, 1, 96).data(), alone.data(), n)) << kernel->name;

@@ -13,8 +13,8 @@ namespace {
 struct ColumnBlock {
   uint8_t q[kBlockK];
   uint16_t d = 0;
-  uint16_t m = 0;       // minimum, or dmin of a super-block
-  uint8_t sc[2] = {};   // scale of the sub-block, or of its two halves
+  uint16_t m = 0;      // minimum, or dmin of a super-block
+  uint8_t sc[2] = {};  // scale of the sub-block, or of its two halves
   uint8_t mn = 0;
 };
 
@@ -28,8 +28,12 @@ uint32_t Load32(const uint8_t* p) {
   std::memcpy(&value, p, 4);
   return value;
 }
-void Store16(uint8_t* p, uint16_t value) { std::memcpy(p, &value, 2); }
-void Store32(uint8_t* p, uint32_t value) { std::memcpy(p, &value, 4); }
+void Store16(uint8_t* p, uint16_t value) {
+  std::memcpy(p, &value, 2);
+}
+void Store32(uint8_t* p, uint32_t value) {
+  std::memcpy(p, &value, 4);
+}
 
 void SplitNibbles(const uint8_t* bytes, uint8_t* q) {
   for (int j = 0; j < 16; ++j) {
@@ -103,7 +107,8 @@ void ReadBlock(Encoding encoding, const uint8_t* row, int64_t block, ColumnBlock
       out->d = Load16(src);
       std::memcpy(out->q, src + 2, kBlockK);
       return;
-    default: return ReadSuper(encoding, src, static_cast<int>(block % per_source), out);
+    default:
+      return ReadSuper(encoding, src, static_cast<int>(block % per_source), out);
   }
 }
 
@@ -151,9 +156,14 @@ void ReadPlanes(const PanelLayout& layout, const uint8_t* group, int lane, uint8
 
 void WriteHeader(const PanelLayout& layout, const ColumnBlock& block, uint8_t* header, uint8_t* super, int column) {
   switch (layout.scale) {
-    case ScaleKind::kNone: return;
-    case ScaleKind::kScaleMin: Store16(header + 64 + 2 * column, block.m); [[fallthrough]];
-    case ScaleKind::kScale: Store16(header + 2 * column, block.d); return;
+    case ScaleKind::kNone:
+      return;
+    case ScaleKind::kScaleMin:
+      Store16(header + 64 + 2 * column, block.m);
+      [[fallthrough]];
+    case ScaleKind::kScale:
+      Store16(header + 2 * column, block.d);
+      return;
     case ScaleKind::kSuper:
       header[column] = block.sc[0];
       header[32 + column] = block.mn;
@@ -168,7 +178,9 @@ void WriteHeader(const PanelLayout& layout, const ColumnBlock& block, uint8_t* h
   }
 }
 
-int64_t PlainBf16Offset(int64_t k, int column) { return (k / 2 * kPanelColumns + column) * 4 + k % 2 * 2; }
+int64_t PlainBf16Offset(int64_t k, int column) {
+  return (k / 2 * kPanelColumns + column) * 4 + k % 2 * 2;
+}
 
 void PackPlainColumn(Encoding encoding, const uint8_t* row, int64_t k, uint8_t* panel, int column) {
   if (encoding == Encoding::kF32) {
@@ -205,7 +217,8 @@ void DecodePlainColumn(Encoding encoding, const uint8_t* panel, int column, int6
 
 void DecodeBlockColumn(const PanelLayout& layout, const uint8_t* block, const uint8_t* super, int column, float* out) {
   uint8_t q[kBlockK];
-  ReadPlanes(layout, block + layout.header_bytes + column / kGroupColumns * layout.group_bytes, column % kGroupColumns, q);
+  ReadPlanes(layout, block + layout.header_bytes + column / kGroupColumns * layout.group_bytes, column % kGroupColumns,
+             q);
   float scale[2], minimum = 0.0f;
   switch (layout.scale) {
     case ScaleKind::kScaleMin:

@@ -1,9 +1,9 @@
 // The byte layout of a packed weight: panels of 32 output columns, each a run of blocks of 32 k.
 //
 // A packed weight is flat and free of pointers: panel p starts at p * PanelBytes. Within a panel, blocks follow each
-// other along K. A block is {header; planes of columns 0-15; planes of columns 16-31}; lanes are columns. K is padded to
-// 32 with zeros (only plain floats need it), columns to 32 with zero scales. Super-block encodings put {f16 d[32]; f16
-// dmin[32]} before every eighth block. Nothing is rounded: the packed weight decodes to the values of DecodeRow.
+// other along K. A block is {header; planes of columns 0-15; planes of columns 16-31}; lanes are columns. K is padded
+// to 32 with zeros (only plain floats need it), columns to 32 with zero scales. Super-block encodings put {f16 d[32];
+// f16 dmin[32]} before every eighth block. Nothing is rounded: the packed weight decodes to the values of DecodeRow.
 //
 // Header, by ScaleKind:
 //   kNone                plain floats, no header
@@ -36,8 +36,8 @@ static constexpr int kGroupColumns = 16;
 static constexpr int kSuperBlocks = 8;  // blocks in a super-block
 
 struct PanelLayout {
-  int bits;         // of a stored value: 4, 5, 6, 8 integers; 16, 32 floats
-  int offset;       // subtracted from the stored unsigned integer; 0 where it is signed or has a minimum
+  int bits;    // of a stored value: 4, 5, 6, 8 integers; 16, 32 floats
+  int offset;  // subtracted from the stored unsigned integer; 0 where it is signed or has a minimum
   ScaleKind scale;
   int header_bytes;
   int group_bytes;  // planes of 16 columns
@@ -49,22 +49,34 @@ struct PanelLayout {
 
 [[maybe_unused]] static constexpr PanelLayout LayoutOf(Encoding encoding) {
   switch (encoding) {
-    case Encoding::kQ4_0: return {4, 8, ScaleKind::kScale, 64, 256, 0};
-    case Encoding::kQ4_1: return {4, 0, ScaleKind::kScaleMin, 128, 256, 0};
-    case Encoding::kQ5_0: return {5, 16, ScaleKind::kScale, 64, 320, 0};
-    case Encoding::kQ5_1: return {5, 0, ScaleKind::kScaleMin, 128, 320, 0};
-    case Encoding::kQ8_0: return {8, 0, ScaleKind::kScale, 64, 512, 0};
-    case Encoding::kQ4_K: return {4, 0, ScaleKind::kSuper, 64, 256, 128};
-    case Encoding::kQ5_K: return {5, 0, ScaleKind::kSuper, 64, 320, 128};
-    case Encoding::kQ6_K: return {6, 32, ScaleKind::kSuper16, 64, 384, 64};
+    case Encoding::kQ4_0:
+      return {4, 8, ScaleKind::kScale, 64, 256, 0};
+    case Encoding::kQ4_1:
+      return {4, 0, ScaleKind::kScaleMin, 128, 256, 0};
+    case Encoding::kQ5_0:
+      return {5, 16, ScaleKind::kScale, 64, 320, 0};
+    case Encoding::kQ5_1:
+      return {5, 0, ScaleKind::kScaleMin, 128, 320, 0};
+    case Encoding::kQ8_0:
+      return {8, 0, ScaleKind::kScale, 64, 512, 0};
+    case Encoding::kQ4_K:
+      return {4, 0, ScaleKind::kSuper, 64, 256, 128};
+    case Encoding::kQ5_K:
+      return {5, 0, ScaleKind::kSuper, 64, 320, 128};
+    case Encoding::kQ6_K:
+      return {6, 32, ScaleKind::kSuper16, 64, 384, 64};
     case Encoding::kBF16:
-    case Encoding::kF16: return {16, 0, ScaleKind::kNone, 0, 1024, 0};
-    case Encoding::kF32: break;
+    case Encoding::kF16:
+      return {16, 0, ScaleKind::kNone, 0, 1024, 0};
+    case Encoding::kF32:
+      break;
   }
   return {32, 0, ScaleKind::kNone, 0, 2048, 0};
 }
 
-[[maybe_unused]] static constexpr int64_t BlocksOf(int64_t k) { return (k + kBlockK - 1) / kBlockK; }
+[[maybe_unused]] static constexpr int64_t BlocksOf(int64_t k) {
+  return (k + kBlockK - 1) / kBlockK;
+}
 
 // Where block `block` of a panel starts.
 [[maybe_unused]] static constexpr int64_t BlockOffset(const PanelLayout& layout, int64_t block) {

@@ -93,7 +93,9 @@ TEST(RmsNorm, NanStaysInItsRow) {
   });
 }
 
-TEST(ChooseNorm, OtherTypesHaveNoKernel) { EXPECT_EQ(ChooseNorm(Isa::kPortable, DType::kF16), nullptr); }
+TEST(ChooseNorm, OtherTypesHaveNoKernel) {
+  EXPECT_EQ(ChooseNorm(Isa::kPortable, DType::kF16), nullptr);
+}
 
 }  // namespace
 }  // namespace deepinfer

@@ -1,9 +1,9 @@
 // Rotary position embedding: the table of cosines and sines, and the rotation of heads by it.
 //
-// Table: angle = float(position) * inv_freq as an f32 product, cos and sin of that product (correctly rounded in all but
-// rare ties), times mscale. Rotation: the first 2h of a head's D dimensions turn, the rest is copied; pairs are (i, i + h),
-// or (2i, 2i + 1) when interleaved. f32 math, one rounding. out may be x. The caller splits tokens [begin, end) as it
-// likes. Thread-safe; allocates nothing. Source: Su et al. 2021, "RoFormer".
+// Table: angle = float(position) * inv_freq as an f32 product, cos and sin of that product (correctly rounded in all
+// but rare ties), times mscale. Rotation: the first 2h of a head's D dimensions turn, the rest is copied; pairs are (i,
+// i + h), or (2i, 2i + 1) when interleaved. f32 math, one rounding. out may be x. The caller splits tokens [begin, end)
+// as it likes. Thread-safe; allocates nothing. Source: Su et al. 2021, "RoFormer".
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ TEST(Rope, RotatesPairsAndCopiesTheRest) {
         std::vector<float> cos, sin;
         for (float angle : angles) cos.push_back(std::cos(angle)), sin.push_back(std::sin(angle));
         Array out(dtype, tokens * stride), in_place = x;
-        RopeArgs args = {x.data(),   stride,     out.data(), stride,     heads,
+        RopeArgs args = {x.data(),        stride,     out.data(), stride,     heads,
                          shape.head_size, cos.data(), sin.data(), shape.half, interleaved};
         const RopeKernels* kernels = ChooseRope(isa, dtype);
         kernels->rope(args, 0, 1);

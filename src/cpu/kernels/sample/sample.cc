@@ -16,9 +16,13 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-int64_t BlocksOf(int64_t vocabulary) { return (vocabulary + kSampleBlock - 1) / kSampleBlock; }
+int64_t BlocksOf(int64_t vocabulary) {
+  return (vocabulary + kSampleBlock - 1) / kSampleBlock;
+}
 
-double ProbabilityWeight(const LogitRow& row, const Candidate& c) { return std::exp(double{row.Shifted(c.logit)}); }
+double ProbabilityWeight(const LogitRow& row, const Candidate& c) {
+  return std::exp(double{row.Shifted(c.logit)});
+}
 
 // Of the candidates, keeps the shortest prefix in order that reaches `wanted`, without sorting them: halves the part in
 // which the cut lies until it is small. Returns the last kept candidate.
@@ -46,8 +50,8 @@ Candidate CutByMass(const LogitRow& row, Candidate* candidates, int64_t count, d
   return candidates[last];
 }
 
-// Narrows `cut` to top_p of what it keeps, when no list of candidates is at hand: only the stratum of logits in which the
-// cumulative probability passes top_p is looked at one by one.
+// Narrows `cut` to top_p of what it keeps, when no list of candidates is at hand: only the stratum of logits in which
+// the cumulative probability passes top_p is looked at one by one.
 Cut CutTopP(LogitRow& row, const Cut& cut, float top_p) {
   double strata[LogitRow::kStrata];
   const double wanted = top_p * row.SumByStratum(cut, strata);
@@ -126,7 +130,9 @@ LogitRow::LogitRow(const SampleSimd& simd, const float* logits, int64_t vocabula
   max_ = *std::max_element(maxima_, maxima_ + blocks_);
 }
 
-int64_t LogitRow::CountOf(int64_t block) const { return std::min(kSampleBlock, vocabulary_ - block * kSampleBlock); }
+int64_t LogitRow::CountOf(int64_t block) const {
+  return std::min(kSampleBlock, vocabulary_ - block * kSampleBlock);
+}
 
 int32_t LogitRow::Argmax() const {
   const int64_t block = std::find(maxima_, maxima_ + blocks_, max_) - maxima_;
@@ -207,21 +213,31 @@ int LogitRow::StratumOf(float logit) const {
 }
 
 double LogitRow::SumByStratum(const Cut& cut, double* strata) {
+  // Neighbours often share a stratum: two lists, so that their additions need not wait for each other.
+  double odd[kStrata];
   std::fill(strata, strata + kStrata, 0.0);
+  std::fill(odd, odd + kStrata, 0.0);
   float weights[kSampleBlock];
   for (int64_t block = 0; block < blocks_; ++block) {
     if (maxima_[block] < cut.value) continue;
     const int64_t first = block * kSampleBlock, count = CountOf(block);
     simd_.block_weights(logits_ + first, first, count, cut, max_, /*temperature=*/1, weights);
-    for (int64_t i = 0; i < count; ++i) strata[StratumOf(logits_[first + i])] += weights[i];
+    for (int64_t i = 0; i + 1 < count; i += 2) {
+      strata[StratumOf(logits_[first + i])] += weights[i];
+      odd[StratumOf(logits_[first + i + 1])] += weights[i + 1];
+    }
+    if (count % 2 != 0) strata[StratumOf(logits_[first + count - 1])] += weights[count - 1];
   }
   double total = 0;
-  for (int i = 0; i < kStrata; ++i) total += strata[i];
+  for (int i = 0; i < kStrata; ++i) total += strata[i] += odd[i];
   return total;
 }
 
 int64_t LogitRow::CollectStratum(const Cut& cut, int stratum) {
-  return CollectIf(cut, cut.value, [this, stratum](float logit) { return StratumOf(logit) == stratum; });
+  // A stratum's lower end, and one stratum more for rounding, lets whole blocks be passed over.
+  const float end = max_ - static_cast<float>(stratum + 2) / kStrataPerUnit;
+  const float floor = stratum == kStrata - 1 ? cut.value : std::max(cut.value, end);
+  return CollectIf(cut, floor, [this, stratum](float logit) { return StratumOf(logit) == stratum; });
 }
 
 namespace {

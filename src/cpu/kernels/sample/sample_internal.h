@@ -1,8 +1,8 @@
 // What sample.cc and top_logprobs.cc share: passes over blocks of a row of logits. Internal to sample/.
 //
-// A row is cut into blocks of kSampleBlock. Block maxima cost one pass and serve three ends: the row's maximum, skipping
-// blocks in which nothing is kept, and a threshold under the k best: the k-th largest block maximum, since k blocks
-// reach it.
+// A row is cut into blocks of kSampleBlock. Block maxima cost one pass and serve three ends: the row's maximum,
+// skipping blocks in which nothing is kept, and a threshold under the k best: the k-th largest block maximum, since k
+// blocks reach it.
 #pragma once
 
 #include <cstddef>

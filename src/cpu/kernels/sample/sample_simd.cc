@@ -36,7 +36,8 @@ float BlockWeights(const float* logits, int64_t first_id, int64_t count, const C
       v = LoadPart(logits + i, count - i, -__builtin_inff());
     }
     const I kept = (v > cut.value) | ((v == cut.value) & (id <= cut.last_id));
-    // The difference first: it is 0 at the maximum however large that is, and dividing it by a tiny number is then harmless.
+    // The difference first: it is 0 at the maximum however large that is, and dividing it by a tiny number is then
+    // harmless.
     const F shifted = (v == max) ? Set1(0.0f) : v - max;
     const F weight = (F)((I)Exp(shifted / temperature) & kept);
     Store(weights + i, weight);

@@ -65,8 +65,8 @@ int32_t SampleOne(Isa isa, const std::vector<float>& logits, const Params& param
   const int64_t vocabulary = static_cast<int64_t>(logits.size());
   std::vector<double> scratch(SampleScratchBytes(vocabulary) / sizeof(double));
   int32_t id = -99;
-  SampleArgs args = {logits.data(),   vocabulary,     vocabulary, &params.temperature, &params.top_k, &params.top_p,
-                     &params.min_p, &uniform, &id};
+  SampleArgs args = {logits.data(), vocabulary, vocabulary, &params.temperature, &params.top_k, &params.top_p,
+                     &params.min_p, &uniform,   &id};
   ChooseSample(isa)->sample(args, 0, 1, scratch.data());
   return id;
 }
@@ -89,9 +89,18 @@ TEST(Sample, MatchesTheDefinition) {
     std::mt19937 random(5);
     std::uniform_real_distribution<float> uniform(0, 1);
     int compared = 0;
-    const Params cases[] = {{1},           {0.7f, 5},         {1, 0, 0.9f},       {1.3f, 0, 1, 0.05f},
-                            {1, 40, 0.8f}, {2, 100, 0.95f, 0.01f}, {5, 0, 0.999f}, {0.3f, 700, 0.5f},
-                            {1, 0, 0.0f},  {1, 1, 1},         {1, 0, 1, 1.0f},    {100, 0, 0.97f}};
+    const Params cases[] = {{1},
+                            {0.7f, 5},
+                            {1, 0, 0.9f},
+                            {1.3f, 0, 1, 0.05f},
+                            {1, 40, 0.8f},
+                            {2, 100, 0.95f, 0.01f},
+                            {5, 0, 0.999f},
+                            {0.3f, 700, 0.5f},
+                            {1, 0, 0.0f},
+                            {1, 1, 1},
+                            {1, 0, 1, 1.0f},
+                            {100, 0, 0.97f}};
     for (const Params& params : cases) {
       for (int64_t vocabulary : {1, 2, 130, 1500, 20000}) {
         std::vector<float> logits = RandomFloats(vocabulary, static_cast<uint32_t>(vocabulary), 3);
@@ -152,7 +161,7 @@ TEST(Sample, RowsDoNotTouchEachOther) {
     const std::vector<int32_t> top_k = {0, 0, 3, 20, 7, 0};
     std::vector<int32_t> together(rows), apart(rows);
     std::vector<double> scratch(SampleScratchBytes(vocabulary) / sizeof(double));
-    SampleArgs args = {logits.data(), vocabulary,      vocabulary,  temperature.data(), top_k.data(),
+    SampleArgs args = {logits.data(), vocabulary,   vocabulary,      temperature.data(), top_k.data(),
                        top_p.data(),  min_p.data(), uniforms.data(), together.data()};
     ChooseSample(isa)->sample(args, 0, rows, scratch.data());
     args.ids = apart.data();
@@ -173,7 +182,7 @@ TEST(TopLogprobs, MatchesASortAndLeavesUnwantedRowsAlone) {
     std::vector<float> logprob(rows, 42), top(rows * kmax, 42);
     std::vector<int32_t> top_ids(rows * kmax, 42);
     std::vector<double> scratch(SampleScratchBytes(vocabulary) / sizeof(double));
-    const TopLogprobsArgs args = {logits.data(), vocabulary, vocabulary,     ids.data(), want.data(),
+    const TopLogprobsArgs args = {logits.data(), vocabulary,     vocabulary,     ids.data(), want.data(),
                                   kmax,          logprob.data(), top_ids.data(), top.data()};
     ChooseSample(isa)->top_logprobs(args, 0, rows, scratch.data());
     EXPECT_EQ(logprob[1], 42);

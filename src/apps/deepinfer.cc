@@ -1,0 +1,49 @@
+// The program: the command line, and the one list of backends.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "base/cpu_features.h"
+#include "base/env.h"
+#include "cli/command.h"
+#include "cpu/cpu_backend.h"
+#include "reference/reference.h"
+
+namespace {
+
+using deepinfer::Result;
+
+Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinfer::cli::BackendRequest& request) {
+  if (request.name == "reference") return deepinfer::reference::CreateReferenceBackend({request.threads});
+  if (request.name == "cpu") {
+    DI_ASSIGN_OR_RETURN(const deepinfer::Isa isa, deepinfer::SelectIsa(deepinfer::GetEnv("DEEPINFER_CPU_ISA")));
+    return std::make_unique<deepinfer::cpu::CpuBackend>(
+        deepinfer::cpu::CpuOptions{request.threads, isa, request.cache_dir});
+  }
+  return deepinfer::MakeError(deepinfer::ErrorCode::kInvalidArgument, "--backend", "'{}' is not cpu or reference", request.name);
+}
+
+constexpr int kExitError = 1;
+constexpr int kExitUsage = 2;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("deepinfer"));
+  spdlog::set_pattern("%v");
+  deepinfer::cli::CommandContext context;
+  context.backends = CreateBackend;
+  CLI::App app("DeepInfer: an LLM inference engine that runs a model's whole step as one compiled graph", "deepinfer");
+  app.require_subcommand(1);
+  deepinfer::cli::AddGenerate(&app, &context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error, std::cout, std::cerr);
+    return code == 0 ? 0 : kExitUsage;
+  }
+  if (!context.status) {
+    fmt::print(stderr, "error: {}\n", context.status.error().ToString());
+    return kExitError;
+  }
+  return 0;
+}

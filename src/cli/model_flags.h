@@ -1,0 +1,32 @@
+// The flags that every command which loads a model shares. One field list: parsing, help and the manual come from it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "runner/model_runner.h"
+
+namespace deepinfer::cli {
+
+struct ModelFlags {
+  std::string model;  // a GGUF file, a Hugging Face folder, synthetic:FILE.json, or the name of a fetched package
+  std::string backend = "cpu";
+  int threads = 0;  // 0: chosen, and the log says why
+  std::string dtype = "bf16";
+  int64_t max_model_len = 0;
+  int64_t max_num_seqs = 32;
+  int64_t max_num_batched_tokens = 0;
+  std::string kv_cache_memory;  // "512M", "2G", or bytes; empty: the default
+  std::string cache_dir;        // empty: the user's cache folder; "none": no cache on disk
+  std::string warm_start = "trust";
+  bool verbose = false;
+};
+
+void AddModelFlags(CLI::App* command, ModelFlags* flags);
+
+Result<int64_t> ParseBytes(const std::string& flag, const std::string& text);
+Result<runner::RunnerOptions> ToRunnerOptions(const ModelFlags& flags);
+std::string DefaultCacheDir();
+
+}  // namespace deepinfer::cli

@@ -1,0 +1,142 @@
+#include "cli/session.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <future>
+
+#include "base/env.h"
+#include "base/thread_team.h"
+#include "cli/progress.h"
+
+namespace deepinfer::cli {
+namespace fs = std::filesystem;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double MsSince(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+bool IsSynthetic(const std::string& model) { return model.rfind("synthetic:", 0) == 0; }
+
+std::vector<fs::path> PackageFolders() {
+  std::vector<fs::path> folders;
+  if (const std::string dir = GetEnv("DEEPINFER_MODELS_DIR"); !dir.empty()) folders.emplace_back(dir);
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) folders.push_back(program.parent_path().parent_path() / "assets");
+  return folders;
+}
+
+// The only GGUF file of a folder.
+std::optional<std::string> SingleGguf(const fs::path& folder) {
+  std::error_code error;
+  std::vector<std::string> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".gguf") found.push_back(entry.path().string());
+  }
+  if (found.size() != 1) return std::nullopt;
+  return found[0];
+}
+
+Result<int> ChooseThreads(int requested, bool verbose) {
+  const DefaultThreads chosen = ChooseDefaultThreads();
+  if (requested > 0) return requested;
+  if (verbose) spdlog::info("{} threads: {}", chosen.count, chosen.reason);
+  return chosen.count;
+}
+
+void LogReady(const Session& session, const BackendRequest& request) {
+  const backend::ExecutableCache::Stats stats = session.runner->cache().stats();
+  spdlog::info("{} graphs ready on {}: {} from the disk cache, {} compiled; load {:.0f} ms, compile {:.0f} ms",
+               session.runner->graphs().size(), request.name, stats.disk_hits, stats.misses, session.load_ms,
+               session.compile_ms);
+}
+
+}  // namespace
+
+Status Session::RequireTokenizer(const std::string& flag) const {
+  if (tokenizer) return {};
+  return MakeError(ErrorCode::kInvalidArgument, flag, "{} has no tokenizer; use --prompt-ids", path);
+}
+
+Result<std::vector<int32_t>> Session::EncodePrompt(const std::string& text, bool chat) const {
+  DI_RETURN_IF_ERROR(RequireTokenizer("--prompt"));
+  if (!chat) return tokenizer->Encode(text, {.parse_special = true, .add_special = true});
+  text::ChatInput input;
+  input.messages.push_back({{"role", "user"}, {"content", text}});
+  return tokenizer->EncodeChat(input);
+}
+
+Result<std::string> ResolveModel(const std::string& model) {
+  if (IsSynthetic(model)) return model;
+  std::error_code error;
+  if (fs::is_directory(model, error)) {
+    // A folder that holds nothing but one GGUF file stands for that file.
+    if (!fs::exists(fs::path(model) / "config.json", error)) {
+      if (const auto file = SingleGguf(model)) return *file;
+    }
+    return model;
+  }
+  if (fs::exists(model, error)) return model;
+  std::string tried;
+  if (model.find('/') == std::string::npos) {
+    for (const fs::path& folder : PackageFolders()) {
+      if (const auto file = SingleGguf(folder / model)) return *file;
+      tried += fmt::format(", {}", (folder / model).string());
+    }
+  }
+  return MakeError(ErrorCode::kNotFound, "MODEL", "no file, folder or fetched package '{}' (looked for ./{}{})", model, model,
+                   tried);
+}
+
+Result<std::optional<text::Tokenizer>> LoadTokenizer(const std::string& path) {
+  if (IsSynthetic(path)) return std::nullopt;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    if (!fs::exists(fs::path(path) / "tokenizer.json", error)) return std::nullopt;
+    DI_ASSIGN_OR_RETURN(text::Tokenizer tokenizer, text::Tokenizer::FromHuggingFaceFolder(path));
+    return std::optional<text::Tokenizer>(std::move(tokenizer));
+  }
+  DI_ASSIGN_OR_RETURN(const formats::GgufFile file, formats::GgufFile::Open(path));
+  if (!file.Has("tokenizer.ggml.model")) return std::nullopt;
+  DI_ASSIGN_OR_RETURN(text::Tokenizer tokenizer, text::Tokenizer::FromGguf(file));
+  return std::optional<text::Tokenizer>(std::move(tokenizer));
+}
+
+Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends,
+                                             const std::function<void(runner::RunnerOptions*)>& adjust) {
+  const Clock::time_point start = Clock::now();
+  auto session = std::make_unique<Session>();
+  DI_ASSIGN_OR_RETURN(session->path, ResolveModel(flags.model));
+  DI_ASSIGN_OR_RETURN(runner::RunnerOptions options, ToRunnerOptions(flags));
+  BackendRequest request{flags.backend, 1, options.cache_dir};
+  DI_ASSIGN_OR_RETURN(request.threads, ChooseThreads(flags.threads, flags.verbose));
+  options.threads = request.threads;
+  if (flags.verbose) options.log = [](const std::string& line) { spdlog::info("{}", line); };
+  if (adjust) adjust(&options);
+
+  auto tokenizer = std::async(std::launch::async, LoadTokenizer, session->path);
+  {
+    const Progress progress("loading " + session->path);
+    DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends(request));
+    DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded, runner::LoadModel(session->path, backend->caps(), request.threads));
+    for (const std::string& warning : loaded.warnings) spdlog::warn("{}", warning);
+    session->load_ms = MsSince(start);
+    DI_ASSIGN_OR_RETURN(session->runner, runner::ModelRunner::Create(std::move(loaded), std::move(backend), std::move(options)));
+    session->compile_ms = session->runner->compile_ms();
+    DI_ASSIGN_OR_RETURN(session->tokenizer, tokenizer.get());
+  }
+  session->engine = std::make_unique<engine::Engine>(session->runner.get());
+  session->stop_ids = session->runner->model().info().eos_ids;
+  if (session->tokenizer) {
+    const std::vector<int32_t>& more = session->tokenizer->eos_ids();
+    session->stop_ids.insert(session->stop_ids.end(), more.begin(), more.end());
+  }
+  if (flags.verbose) LogReady(*session, request);
+  return session;
+}
+
+}  // namespace deepinfer::cli

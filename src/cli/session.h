@@ -1,0 +1,52 @@
+// A loaded model, ready to run: runner, engine, and the tokenizer if the model has one (a folder without one serves ids
+// only). The tokenizer loads beside the weights. One thread at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/error.h"
+#include "cli/model_flags.h"
+#include "engine/engine.h"
+#include "runner/model_runner.h"
+#include "text/tokenizer.h"
+
+namespace deepinfer::cli {
+
+struct BackendRequest {
+  std::string name;  // "cpu", "reference"
+  int threads = 1;
+  std::string cache_dir;
+};
+// The program's list of backends (apps/).
+using BackendFactory = std::function<Result<std::unique_ptr<backend::Backend>>(const BackendRequest&)>;
+
+struct Session {
+  std::string path;  // of the model, resolved
+  std::unique_ptr<runner::ModelRunner> runner;
+  std::unique_ptr<engine::Engine> engine;
+  std::optional<text::Tokenizer> tokenizer;
+  std::vector<int32_t> stop_ids;  // of the config and the tokenizer
+  double load_ms = 0;     // from the start to weights mapped or converted
+  double compile_ms = 0;  // record, compile, capture
+
+  // Fails, naming the flag, where text is needed and there is no tokenizer.
+  Status RequireTokenizer(const std::string& flag) const;
+  // Ids of a prompt: raw (with the BOS the model wants) or as one user message of a chat.
+  Result<std::vector<int32_t>> EncodePrompt(const std::string& text, bool chat) const;
+};
+
+// The file or folder that a MODEL argument means: itself, or a package below DEEPINFER_MODELS_DIR or ../assets of the
+// program.
+Result<std::string> ResolveModel(const std::string& model);
+// The model's tokenizer alone; nullopt if it has none.
+Result<std::optional<text::Tokenizer>> LoadTokenizer(const std::string& path);
+
+Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends,
+                                             const std::function<void(runner::RunnerOptions*)>& adjust = nullptr);
+
+}  // namespace deepinfer::cli

@@ -1,0 +1,145 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+
+namespace deepinfer::engine {
+namespace {
+
+SchedulerLimits LimitsOf(const runner::ModelRunner& runner) {
+  SchedulerLimits limits;
+  limits.block_size = runner.options().block_size;
+  limits.max_seqs = runner.options().max_num_seqs;
+  limits.max_tokens = runner.options().prefill_buckets.back();
+  limits.max_prefill_requests = runner.max_prefill_requests();
+  return limits;
+}
+
+}  // namespace
+
+Engine::Engine(runner::ModelRunner* runner) : runner_(runner), scheduler_(LimitsOf(*runner), runner->num_blocks()) {}
+
+Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer) {
+  DI_RETURN_IF_ERROR(Validate(request.params));
+  const int64_t prompt = static_cast<int64_t>(request.prompt.size());
+  const int64_t context = runner_->options().max_model_len;
+  if (prompt == 0) return MakeError(ErrorCode::kInvalidArgument, "prompt", "is empty");
+  // Prompt logits alone may fill the context; generation needs room for one token.
+  if (prompt > context || (prompt == context && !request.prompt_logits)) {
+    return MakeError(ErrorCode::kInvalidArgument, "prompt", "has {} tokens, the context is {} (context_length_exceeded)",
+                     prompt, context);
+  }
+  const int64_t vocab = runner_->model().info().vocab_size;
+  for (const int32_t id : request.prompt) {
+    if (id < 0 || id >= vocab) {
+      return MakeError(ErrorCode::kInvalidArgument, "prompt", "token id {} is not in [0, {})", id, vocab);
+    }
+  }
+  const int64_t room = context - prompt;
+  const int64_t wanted = request.params.max_tokens;
+  if (wanted > room && !request.prompt_logits) {
+    return MakeError(ErrorCode::kInvalidArgument, "max_tokens", "is {}, but the context of {} has room for {}", wanted,
+                     context, room);
+  }
+  auto sequence = std::make_unique<Sequence>();
+  sequence->id = next_id_++;
+  sequence->tokens = request.prompt;
+  sequence->max_total = prompt + (wanted >= 0 ? wanted : request.prompt_logits ? 0 : room);
+  sequence->tokens.reserve(static_cast<size_t>(std::min(sequence->max_total + 1, context + 1)));
+  sequence->request = std::move(request);
+  sequence->observer = observer;
+  Sequence* raw = sequence.get();
+  sequences_[raw->id] = std::move(sequence);
+  scheduler_.Add(raw);
+  return raw->id;
+}
+
+void Engine::Cancel(int64_t id) {
+  if (const auto it = sequences_.find(id); it != sequences_.end()) it->second->cancelled = true;
+}
+
+void Engine::DropCancelled() {
+  for (auto it = sequences_.begin(); it != sequences_.end();) {
+    Sequence* sequence = (it++)->second.get();
+    if (sequence->cancelled) Finish(sequence, FinishReason::kCancelled);
+  }
+}
+
+Status Engine::Step() {
+  DropCancelled();
+  if (sequences_.empty()) return {};
+  if (!scheduler_.Next(&plan_, &scheduled_)) {
+    return MakeError(ErrorCode::kResourceExhausted, "scheduler", "no request can run: {} KV blocks are too few",
+                     runner_->num_blocks() - 1);
+  }
+  ++steps_;
+  auto output = runner_->Run(plan_);
+  if (!output) {
+    for (const ScheduledSequence& entry : scheduled_) Finish(entry.sequence, FinishReason::kError, output.error());
+    return {};
+  }
+  for (const ScheduledSequence& entry : scheduled_) Deliver(entry, *output);
+  return {};
+}
+
+Status Engine::RunUntilIdle() {
+  while (HasWork()) DI_RETURN_IF_ERROR(Step());
+  return {};
+}
+
+void Engine::Deliver(const ScheduledSequence& entry, const runner::StepOutput& output) {
+  Sequence* sequence = entry.sequence;
+  const int64_t first = sequence->computed;
+  sequence->computed += entry.num_tokens;
+  const int64_t prompt = static_cast<int64_t>(sequence->request.prompt.size());
+  if (sequence->request.prompt_logits) {
+    for (int64_t i = 0; i < entry.num_rows; ++i) {
+      const int64_t position = first + i;
+      // After a preemption positions come again: each is reported once.
+      if (position >= prompt || position < sequence->prompt_logits_done) continue;
+      sequence->observer->OnPromptLogits(position, output.logits + (entry.first_row + i) * output.vocab, output.vocab);
+      sequence->prompt_logits_done = position + 1;
+    }
+  }
+  if (!entry.samples) return;
+  if (sequence->length() >= sequence->max_total) {
+    Finish(sequence, FinishReason::kLength);  // only prompt logits were asked for
+    return;
+  }
+  DeliverToken(sequence, entry.first_row + entry.num_rows - 1, output);
+}
+
+void Engine::DeliverToken(Sequence* sequence, int64_t row, const runner::StepOutput& output) {
+  TokenEvent event;
+  event.id = output.sampled[row];
+  if (event.id < 0) {
+    ++nan_rows_;
+    Finish(sequence, FinishReason::kError,
+           Error{ErrorCode::kInternal, fmt::format("the logits at position {} hold a NaN (nan_logits)", sequence->length()), ""});
+    return;
+  }
+  if (sequence->request.params.logprobs >= 0) {
+    event.logprob = output.logprob[row];
+    for (int32_t i = 0; i < std::min<int64_t>(sequence->request.params.logprobs, output.top_stride); ++i) {
+      const int64_t at = row * output.top_stride + i;
+      if (output.top_ids[at] >= 0) event.top.push_back({output.top_ids[at], output.top_logprobs[at]});
+    }
+  }
+  sequence->tokens.push_back(event.id);
+  const bool goes_on = sequence->observer->OnToken(event);
+  const std::vector<int32_t>& stops = sequence->request.stop_ids;
+  const bool eos = !sequence->request.params.ignore_eos && std::find(stops.begin(), stops.end(), event.id) != stops.end();
+  if (!goes_on || eos) {
+    Finish(sequence, FinishReason::kStop);
+  } else if (sequence->length() >= sequence->max_total) {
+    Finish(sequence, FinishReason::kLength);
+  }
+}
+
+void Engine::Finish(Sequence* sequence, FinishReason reason, std::optional<Error> error) {
+  scheduler_.Remove(sequence);
+  RequestObserver* observer = sequence->observer;
+  sequences_.erase(sequence->id);
+  observer->OnFinish(reason, error);
+}
+
+}  // namespace deepinfer::engine

@@ -1,0 +1,85 @@
+// The host buffers of a step: metadata that the runner fills and outputs that the graph writes. Allocated once, at the
+// largest size any graph needs; every graph sees the same addresses. Fill writes live values and padding and allocates
+// nothing. Owned by one runner; not thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/error.h"
+#include "models/step.h"
+#include "runner/step_plan.h"
+
+namespace deepinfer::runner {
+
+struct BufferLimits {
+  int64_t tokens = 0;
+  int64_t rows = 0;
+  int64_t requests = 0;
+  int64_t max_blocks = 0;
+  int64_t vocab = 0;
+};
+
+class StepBuffers {
+ public:
+  explicit StepBuffers(const BufferLimits& limits);
+
+  // The plan must fit the shape; shape is a bucket.
+  void Fill(const StepPlan& plan, const models::StepShape& shape);
+  // Padding only, with no live row: what a capture runs on.
+  void FillPadding(const models::StepShape& shape);
+
+  const std::vector<backend::HostSlot>& metadata() const { return metadata_; }
+  const std::vector<backend::HostSlot>& outputs() const { return outputs_; }
+
+  // Outputs of the last step.
+  const int32_t* sampled() const { return sampled_; }        // [R]
+  const float* logits() const { return logits_; }            // [R, vocab]
+  const float* logprob() const { return logprob_; }          // [R]
+  const int32_t* top_ids() const { return top_ids_; }        // [R, kMaxTopLogprobs], row stride top_stride()
+  const float* top_logprobs() const { return top_logprobs_; }
+  int64_t top_stride() const { return top_stride_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  template <class T>
+  T* Allocate(const char* name, int64_t count, std::vector<backend::HostSlot>* slots);
+  void FillTokens(const StepPlan& plan, const models::StepShape& shape);
+  void FillRequests(const StepPlan& plan, const models::StepShape& shape);
+  void FillRows(const StepPlan& plan, const models::StepShape& shape);
+
+  BufferLimits limits_;
+  std::vector<std::unique_ptr<std::byte, Free>> memory_;
+  std::vector<backend::HostSlot> metadata_;
+  std::vector<backend::HostSlot> outputs_;
+  int64_t top_stride_ = 0;
+  StepPlan empty_;
+
+  int32_t* live_counts_;
+  int32_t* token_ids_;
+  int32_t* token_slots_;
+  int32_t* positions_;
+  int32_t* slots_;
+  int32_t* block_tables_;
+  int32_t* query_start_;
+  int32_t* sampling_positions_;
+  int32_t* row_to_slot_;
+  float* temperature_;
+  int32_t* top_k_;
+  float* top_p_;
+  float* min_p_;
+  float* uniforms_;
+  int32_t* want_logprobs_;
+  int32_t* sampled_;
+  float* logits_;
+  float* logprob_;
+  int32_t* top_ids_;
+  float* top_logprobs_;
+};
+
+}  // namespace deepinfer::runner
