@@ -2,6 +2,7 @@
 //! `ffi` is the only module with unsafe code; everything else is ordinary Rust that returns `Result`.
 
 mod ffi;
+mod namespaces;
 mod pyjson;
 mod spm;
 mod template;

@@ -7,6 +7,7 @@ use std::fmt;
 use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, Error, ErrorKind};
 
+use crate::namespaces::find_bare_namespace;
 use crate::pyjson::{self, Style};
 use crate::{Code, Failure, Outcome};
 
@@ -37,6 +38,9 @@ impl Template {
     pub fn compile(source: &str) -> Outcome<Self> {
         if source.len() > MAX_SOURCE {
             return Err(Failure::invalid(format!("a chat template of {} bytes", source.len())));
+        }
+        if let Some(offence) = find_bare_namespace(source) {
+            return Err(Failure::invalid(offence));
         }
         let mut environment = Environment::new();
         environment.set_trim_blocks(true);

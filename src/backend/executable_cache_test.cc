@@ -123,7 +123,7 @@ TEST(ExecutableCacheTest, ADamagedEntryIsRebuiltWithAReason) {
   const std::string path = DiskCache(dir.path()).PathOf(SmallKey());
   const std::string good = ReadFile(path);
   for (const WarmStart mode : {WarmStart::kVerified, WarmStart::kTrust}) {
-    for (size_t i = 0; i < good.size(); i += 13) {
+    for (size_t i = 0; i < good.size(); i += 31) {
       std::string bad = good;
       bad[i] = static_cast<char>(bad[i] ^ 0x20);
       WriteFile(path, i % 2 == 0 ? bad : good.substr(0, i));

@@ -213,14 +213,16 @@ class DotNode final : public PreparedNode {
       using S = Storage<decltype(tag)::value>;
       const auto* x = reinterpret_cast<const typename S::T*>(p.rhs) + rhs_b_.At(b);
       // Blocks of 16 k keep the lines being written in L1 while the columns are read along k.
+      const int64_t stride = rhs_k_.stride;
       for (int64_t j0 = 0; j0 < k; j0 += 16) {
         const int64_t j1 = std::min(j0 + 16, k);
         for (int64_t i = 0; i < count; ++i) {
           const auto* column = x + n_.At(n + i);
-          if (rhs_k_.linear()) {
-            for (int64_t j = j0; j < j1; ++j) packed[j * width + i] = S::Load(column[(k0 + j) * rhs_k_.stride]);
+          float* to = packed + i;
+          if (rhs_k_.linear() && stride == 1) {
+            for (int64_t j = j0; j < j1; ++j) to[j * width] = S::Load(column[k0 + j]);
           } else {
-            for (int64_t j = j0; j < j1; ++j) packed[j * width + i] = S::Load(column[rhs_k_.At(k0 + j)]);
+            for (int64_t j = j0; j < j1; ++j) to[j * width] = S::Load(column[rhs_k_.At(k0 + j)]);
           }
         }
       }

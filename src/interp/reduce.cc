@@ -241,9 +241,6 @@ class CumsumNode final : public PreparedNode {
 
 Prepared PrepareReduce(const PrepareContext& c) { return std::make_unique<ReduceNode>(c); }
 
-Prepared PrepareCumsum(const PrepareContext& c) {
-  if (c.ResultType().dtype == DType::kI1) return MakeError(ErrorCode::kUnsupported, "cumsum", "cannot add i1");
-  return std::make_unique<CumsumNode>(c);
-}
+Prepared PrepareCumsum(const PrepareContext& c) { return std::make_unique<CumsumNode>(c); }
 
 }  // namespace deepinfer::interp

@@ -57,6 +57,10 @@ void Builder::Fail(Error error) {
 }
 
 Value Builder::Input(std::string name, InputKind kind, Type type) {
+  if (!type.Addressable()) {
+    Fail({ErrorCode::kInvalidArgument, ToString(type) + " is no possible size", "input '" + name + "'"});
+    type = Type(type.dtype, {});
+  }
   Function& f = function();
   const ValueId id = f.AddValue(std::move(type));
   ir::Input input;

@@ -46,11 +46,19 @@ Status RequirePlain(const InferContext& c) {
 
 }  // namespace internal
 
-Result<std::vector<Type>> InferTypes(const Module& module, const Node& node, const std::vector<Type>& operands,
-                                     const std::vector<Type>& declared) {
-  const internal::InferContext c{module, node, operands, declared};
+namespace {
+
+Status CheckSizes(const internal::InferContext& c, const std::vector<Type>& types) {
+  for (const Type& type : types) {
+    if (!type.Addressable()) return internal::TypeError(c, "{} is no possible size", ToString(type));
+  }
+  return {};
+}
+
+Result<std::vector<Type>> Infer(const internal::InferContext& c) {
+  const Node& node = c.node;
   const OpInfo& info = InfoOf(node.op);
-  const int count = static_cast<int>(operands.size());
+  const int count = static_cast<int>(c.operands.size());
   if (count < info.min_operands || (info.max_operands >= 0 && count > info.max_operands)) {
     return internal::TypeError(c, "takes {}{} operands, got {}", info.min_operands,
                                info.max_operands == info.min_operands ? "" : " or more", count);
@@ -81,6 +89,18 @@ Result<std::vector<Type>> InferTypes(const Module& module, const Node& node, con
     case Op::kTopK: return internal::InferIndexing(c);
     default: return internal::InferPrimitive(c);
   }
+}
+
+}  // namespace
+
+Result<std::vector<Type>> InferTypes(const Module& module, const Node& node, const std::vector<Type>& operands,
+                                     const std::vector<Type>& declared) {
+  const internal::InferContext c{module, node, operands, declared};
+  DI_RETURN_IF_ERROR(CheckSizes(c, operands));
+  DI_RETURN_IF_ERROR(CheckSizes(c, declared));
+  DI_ASSIGN_OR_RETURN(std::vector<Type> results, Infer(c));
+  DI_RETURN_IF_ERROR(CheckSizes(c, results));
+  return results;
 }
 
 }  // namespace deepinfer::ir

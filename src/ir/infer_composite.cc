@@ -106,8 +106,8 @@ Result<Types> InferLinear(const InferContext& c) {
   const bool multi = c.node.op == Op::kMultiLinear;
   const size_t weights = multi ? static_cast<size_t>(c.node.Int("weights")) : 1;
   const bool bias = multi ? c.node.Int("bias") != 0 : c.operands.size() == 3;
-  if (c.operands.size() != 1 + weights * (bias ? 2 : 1)) {
-    return TypeError(c, "{} operands for {} weights", c.operands.size(), weights);
+  if (weights >= c.operands.size() || c.operands.size() != 1 + weights * (bias ? 2 : 1)) {
+    return TypeError(c, "{} operands for {} weights", c.operands.size(), static_cast<int64_t>(weights));
   }
   Types results;
   for (size_t i = 0; i < weights; ++i) {
@@ -132,7 +132,10 @@ Result<Types> InferGlu(const InferContext& c) {
 // paged_slot_indices(slots i32[T]) {block_size, blocks} -> block, offset i32[T]
 Result<Types> InferSlotIndices(const InferContext& c) {
   DI_RETURN_IF_ERROR(RequireIndices(c, 0, 1));
-  if (c.node.Int("block_size") < 1 || c.node.Int("blocks") < 1) return TypeError(c, "needs block_size and blocks >= 1");
+  const int64_t size = c.node.Int("block_size");
+  const int64_t blocks = c.node.Int("blocks");
+  if (size < 1 || blocks < 1) return TypeError(c, "needs block_size and blocks >= 1");
+  if (size > INT32_MAX / blocks) return TypeError(c, "{} blocks of {} slots do not fit in i32", blocks, size);
   return Types{c.operands[0], c.operands[0]};
 }
 

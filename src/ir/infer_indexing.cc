@@ -160,6 +160,7 @@ Result<Types> InferIndexing(const InferContext& c) {
     case Op::kCumsum: {
       const int64_t dim = c.node.Int("dim", -1);
       if (dim < 0 || dim >= c.operands[0].rank()) return TypeError(c, "dim {} of {}", dim, ToString(c.operands[0]));
+      if (c.operands[0].dtype == DType::kI1) return TypeError(c, "needs numbers, got i1");
       return Types{c.operands[0]};
     }
     case Op::kTake: return InferTake(c);

@@ -103,7 +103,8 @@ Result<Types> InferSlice(const InferContext& c) {
     if (start[i] < 0 || limit[i] < start[i] || limit[i] > from.dims[i].size || stride[i] < 1) {
       return TypeError(c, "[{}:{}:{}] is not within dimension {} of {}", start[i], limit[i], stride[i], i, ToString(from));
     }
-    const int64_t size = (limit[i] - start[i] + stride[i] - 1) / stride[i];
+    const int64_t length = limit[i] - start[i];
+    const int64_t size = length == 0 ? 0 : (length - 1) / stride[i] + 1;
     type.dims.emplace_back(size, size == from.dims[i].size ? from.dims[i].tag : DimTag::kNone);
   }
   return Types{type};
@@ -133,7 +134,9 @@ Result<Types> InferPad(const InferContext& c) {
     return TypeError(c, "needs low and high per dimension and a scalar {}", ToString(type.dtype));
   }
   for (size_t i = 0; i < rank; ++i) {
+    constexpr int64_t kMax = int64_t{1} << 46;
     if (low[i] < 0 || high[i] < 0) return TypeError(c, "negative padding");
+    if (low[i] > kMax || high[i] > kMax) return TypeError(c, "padding of {} and {} is no possible size", low[i], high[i]);
     if (low[i] + high[i] > 0) type.dims[i] = Dim(type.dims[i].size + low[i] + high[i]);
   }
   return Types{type};

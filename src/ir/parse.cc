@@ -150,7 +150,8 @@ class Parser {
     if (Try("[")) return ParseInts();
     if (Try("(")) return ParseStrings();
     if (Try("0x")) return ParseBytes();
-    const std::string word = Word() + (Try("+") ? "+" + Word() : "");  // 1e+20
+    std::string word = Word();
+    if (Try("+")) word += "+" + Word();  // 1e+20
     if (word.find_first_of(".en") == std::string::npos) {
       int64_t value = 0;
       const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -224,7 +225,7 @@ class Parser {
     return {};
   }
 
-  Status ParseNode(Function* function, std::vector<int64_t> results) {
+  Status ParseNode(Function* function, size_t results) {
     Node node;
     const auto op = ParseOp(Word());
     if (!op) return Fail("an op");
@@ -244,11 +245,10 @@ class Parser {
         if (key.empty() || !node.attrs.emplace(key, std::move(value)).second) return Fail("a new attribute name");
       }
     }
-    for (size_t i = 0; i < results.size(); ++i) {
+    for (size_t i = 0; i < results; ++i) {
       DI_RETURN_IF_ERROR(Expect(i == 0 ? ':' : ','));
       DI_ASSIGN_OR_RETURN(Type type, ParseType());
       node.results.push_back(function->AddValue(std::move(type)));
-      if (node.results.back() != results[i]) return Fail(fmt::format("value %{}", node.results.back()));
     }
     function->nodes.push_back(std::move(node));
     return {};
@@ -256,14 +256,16 @@ class Parser {
 
   Status ParseBody(Function* function) {
     while (!TryWord("return")) {
-      std::vector<int64_t> results;
+      size_t results = 0;
       while (Try("%")) {
         --at_;
         DI_ASSIGN_OR_RETURN(const int64_t result, Ref());
-        results.push_back(result);
+        const size_t next = function->types.size() + results;
+        if (result != static_cast<int64_t>(next)) return Fail(fmt::format("value %{}", next));
+        ++results;
         if (!Try(",")) DI_RETURN_IF_ERROR(Expect('='));
       }
-      DI_RETURN_IF_ERROR(ParseNode(function, std::move(results)));
+      DI_RETURN_IF_ERROR(ParseNode(function, results));
     }
     while (!Try("}")) {
       if (!function->outputs.empty()) DI_RETURN_IF_ERROR(Expect(','));

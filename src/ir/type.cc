@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace deepinfer::ir {
 
 char TagLetter(DimTag tag) { return " TRQ"[static_cast<size_t>(tag)]; }
@@ -22,6 +24,17 @@ int64_t Type::NumElements() const {
   int64_t count = 1;
   for (const Dim& dim : dims) count *= dim.size;
   return count;
+}
+
+bool Type::Addressable() const {
+  constexpr int64_t kMax = int64_t{1} << 46;
+  int64_t count = 1;
+  for (const Dim& dim : dims) {
+    if (dim.size < 0 || dim.size > kMax) return false;
+    if (dim.size > 0 && count > kMax / dim.size) return false;
+    count *= std::max<int64_t>(dim.size, 1);
+  }
+  return true;
 }
 
 int64_t Type::Bytes() const {

@@ -50,6 +50,9 @@ struct Type {
   int64_t NumElements() const;
   int64_t Bytes() const;
   std::vector<int64_t> Shape() const;
+  // No dimension is negative and the elements can be counted and addressed (at most 2^46): true of every type in a
+  // verified module, so that sizes may be multiplied without checks.
+  bool Addressable() const;
   DimTag LeadingTag() const { return dims.empty() ? DimTag::kNone : dims[0].tag; }
   Type WithDType(DType new_dtype) const;
 };

@@ -37,6 +37,15 @@ Status CheckNode(const Module& module, const Function& function, const Node& nod
   return {};
 }
 
+std::vector<std::string> Callees(const Node& node) {
+  switch (node.op) {
+    case Op::kCall: return {node.Str("callee")};
+    case Op::kBreak: return {node.Str("body")};
+    case Op::kCase: return node.Strs("branches");
+    default: return {};
+  }
+}
+
 // The values that a node overwrites in place: operand ids.
 std::vector<ValueId> Overwritten(const Module& module, const Node& node) {
   std::vector<ValueId> values;
@@ -45,10 +54,11 @@ std::vector<ValueId> Overwritten(const Module& module, const Node& node) {
     const std::vector<int64_t> pairs = node.Ints("alias_outputs");
     for (size_t i = 1; i < pairs.size(); i += 2) values.push_back(node.operands[pairs[i]]);
   }
-  if (node.op == Op::kCall || node.op == Op::kBreak) {
-    const auto aliases = module.io_map.find(node.Str(node.op == Op::kCall ? "callee" : "body"));
-    if (aliases == module.io_map.end()) return values;
-    for (const Alias& alias : aliases->second) values.push_back(node.operands[alias.input]);
+  const size_t first = node.op == Op::kCase ? 1 : 0;
+  for (const std::string& callee : Callees(node)) {
+    const auto aliases = module.io_map.find(callee);
+    if (aliases == module.io_map.end()) continue;
+    for (const Alias& alias : aliases->second) values.push_back(node.operands[first + alias.input]);
   }
   return values;
 }
@@ -115,26 +125,23 @@ Status CheckIoMap(const Module& module, const Function& function) {
   return {};
 }
 
-std::vector<std::string> Callees(const Node& node) {
-  switch (node.op) {
-    case Op::kCall: return {node.Str("callee")};
-    case Op::kBreak: return {node.Str("body")};
-    case Op::kCase: return node.Strs("branches");
-    default: return {};
-  }
-}
-
-Status CheckRecursion(const Module& module, const Function& function, std::vector<std::string>* stack) {
+// done: functions known not to reach themselves, so that each is walked once however often it is called.
+Status CheckRecursion(const Module& module, const Function& function, std::vector<std::string>* stack,
+                      std::set<std::string>* done) {
+  if (done->count(function.name) != 0) return {};
   for (const std::string& name : *stack) {
     if (name == function.name) return Bad(function, "calls itself");
   }
+  constexpr size_t kMaxDepth = 64;
+  if (stack->size() >= kMaxDepth) return Bad(function, fmt::format("is called more than {} calls deep", kMaxDepth));
   stack->push_back(function.name);
   for (const Node& node : function.nodes) {
     for (const std::string& name : Callees(node)) {
-      if (const Function* callee = module.Find(name)) DI_RETURN_IF_ERROR(CheckRecursion(module, *callee, stack));
+      if (const Function* callee = module.Find(name)) DI_RETURN_IF_ERROR(CheckRecursion(module, *callee, stack, done));
     }
   }
   stack->pop_back();
+  done->insert(function.name);
   return {};
 }
 
@@ -145,6 +152,9 @@ Status CheckFunction(const Module& module, const Function& function) {
     if (input.value < 0 || input.value >= static_cast<ValueId>(defined.size()) || defined[input.value]) {
       return Bad(function, fmt::format("input '{}' has no value of its own", input.name));
     }
+    if (!function.TypeOf(input.value).Addressable()) {
+      return Bad(function, fmt::format("input '{}' is {}, no possible size", input.name, ToString(function.TypeOf(input.value))));
+    }
     if (!names.insert(input.name).second) return Bad(function, fmt::format("two inputs are named '{}'", input.name));
     defined[input.value] = true;
   }
@@ -154,8 +164,7 @@ Status CheckFunction(const Module& module, const Function& function) {
       return Bad(function, fmt::format("output '{}' is not defined", output.name));
     }
   }
-  DI_RETURN_IF_ERROR(CheckIoMap(module, function));
-  return CheckOverwrites(module, function);
+  return CheckIoMap(module, function);
 }
 
 Status CheckLiveCounts(const Module& module) {
@@ -177,11 +186,14 @@ Status Verify(const Module& module) {
   for (const Function& function : module.functions) {
     if (!names.insert(function.name).second) return Bad(function, "is defined twice");
   }
+  std::set<std::string> done;
   for (const Function& function : module.functions) {
     std::vector<std::string> stack;
-    DI_RETURN_IF_ERROR(CheckRecursion(module, function, &stack));
+    DI_RETURN_IF_ERROR(CheckRecursion(module, function, &stack, &done));
   }
   for (const Function& function : module.functions) DI_RETURN_IF_ERROR(CheckFunction(module, function));
+  // Only now is every callee's io_map known to be sound.
+  for (const Function& function : module.functions) DI_RETURN_IF_ERROR(CheckOverwrites(module, function));
   DI_RETURN_IF_ERROR(CheckLiveCounts(module));
   return CheckStateViews(module.entry());
 }

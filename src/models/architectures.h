@@ -1,4 +1,5 @@
-// The architectures: each file <name>.cc holds its config and its layer, and one row of the table in registry.cc lists it.
+// The architectures: each file <name>.cc holds its config and its layer, and one row of the table in registry.cc lists
+// it.
 //
 // Adding one: write <name>.cc, declare its row here, list it in registry.cc. Pure; thread-safe.
 #pragma once

@@ -30,7 +30,8 @@ void SetFullLayers(DecoderConfig* config) {
 
 Status ValidateRope(const RopeConfig& rope, int64_t head_dim, const std::string& where) {
   if (rope.dim < 2 || rope.dim % 2 != 0 || rope.dim > head_dim) {
-    return MakeError(ErrorCode::kInvalidArgument, where, "{} rotated dimensions do not fit heads of {}", rope.dim, head_dim);
+    return MakeError(ErrorCode::kInvalidArgument, where, "{} rotated dimensions do not fit heads of {}", rope.dim,
+                     head_dim);
   }
   DI_RETURN_IF_ERROR(Finite(rope.theta, "the rope base", where));
   DI_RETURN_IF_ERROR(Finite(rope.factor, "the rope factor", where));
@@ -38,7 +39,8 @@ Status ValidateRope(const RopeConfig& rope, int64_t head_dim, const std::string&
   DI_RETURN_IF_ERROR(InRange(rope.original_max_positions, kMaxPositions, "original_max_position_embeddings", where));
   if (rope.type == RopeType::kLlama3) {
     DI_RETURN_IF_ERROR(Finite(rope.low_freq_factor, "low_freq_factor", where));
-    DI_RETURN_IF_ERROR(Finite(rope.high_freq_factor - rope.low_freq_factor, "high_freq_factor - low_freq_factor", where));
+    DI_RETURN_IF_ERROR(
+        Finite(rope.high_freq_factor - rope.low_freq_factor, "high_freq_factor - low_freq_factor", where));
     return {};
   }
   DI_RETURN_IF_ERROR(Finite(rope.theta - 1, "the rope base less 1", where));
@@ -64,8 +66,8 @@ Status Validate(const DecoderConfig& config, const std::string& where) {
   DI_RETURN_IF_ERROR(Finite(config.eps, "the norms' epsilon", where));
   DI_RETURN_IF_ERROR(Finite(config.attention_scale, "the attention scale", where));
   if (config.heads % config.kv_heads != 0) {
-    return MakeError(ErrorCode::kInvalidArgument, where, "{} heads cannot share {} key/value heads evenly", config.heads,
-                     config.kv_heads);
+    return MakeError(ErrorCode::kInvalidArgument, where, "{} heads cannot share {} key/value heads evenly",
+                     config.heads, config.kv_heads);
   }
   if (static_cast<int64_t>(config.layer_kinds.size()) != config.layers) {
     return MakeError(ErrorCode::kInvalidArgument, where, "{} layer types for {} layers", config.layer_kinds.size(),

@@ -1,4 +1,5 @@
-// What a decoder-only transformer's files say about it, brought to one form: the settings that its step is recorded from.
+// What a decoder-only transformer's files say about it, brought to one form: the settings that its step is recorded
+// from.
 //
 // Read from a Hugging Face config.json or from GGUF metadata. A field that would change results and that is not
 // implemented is refused by name; so is an unknown rope type or activation. Every number is checked before use, so that
@@ -29,7 +30,7 @@ struct DecoderConfig {
   int64_t vocab = 0;
   int64_t max_positions = 0;
   double eps = 1e-6;
-  double norm_offset = 0;      // norms multiply by weight + offset: 1 for Gemma's checkpoints, 0 where a file has it added
+  double norm_offset = 0;  // norms multiply by weight + offset: 1 for Gemma's checkpoints, 0 where a file has it added
   double embedding_scale = 1;
   double attention_scale = 0;  // of q . k
   std::string activation;      // of glu: "silu" or "gelu_tanh"
@@ -49,7 +50,8 @@ struct DecoderConfig {
   int64_t kv_width() const { return kv_heads * head_dim; }
 };
 
-// Values for fields that a config.json may leave out; 0: it may not (kv_heads: as many as heads, head_dim: hidden / heads).
+// Values for fields that a config.json may leave out; 0: it may not (kv_heads: as many as heads, head_dim: hidden /
+// heads).
 struct HfDefaults {
   int64_t heads = 0;
   int64_t kv_heads = 0;
@@ -64,7 +66,8 @@ struct HfDefaults {
 Result<DecoderConfig> ReadHf(const formats::HfConfig& config, const char* architecture, const HfDefaults& defaults);
 Result<DecoderConfig> ReadGguf(const formats::Checkpoint& checkpoint, const char* architecture);
 
-// Fails if the node has the field with another value than `neutral` (null, false and 0 are one; an empty list is neutral).
+// Fails if the node has the field with another value than `neutral` (null, false and 0 are one; an empty list is
+// neutral).
 Status RefuseField(const formats::ConfigNode& node, const char* field, double neutral);
 // The rope of config.json's rope_parameters, or of the older rope_scaling and rope_theta.
 Result<RopeConfig> ReadHfRope(const formats::ConfigNode& node, const DecoderConfig& config, double default_theta);

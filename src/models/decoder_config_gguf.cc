@@ -14,11 +14,28 @@ using formats::GgufFile;
 // Keys below "<architecture>." that are read here or by an architecture, or that change nothing. Any other is refused:
 // it may be the one that makes the answers different.
 constexpr std::string_view kKnownKeys[] = {
-    "block_count", "context_length", "embedding_length", "feed_forward_length", "vocab_size", "tensor_data_layout",
-    "attention.head_count", "attention.head_count_kv", "attention.key_length", "attention.value_length",
-    "attention.layer_norm_rms_epsilon", "attention.sliding_window", "attention.sliding_window_pattern",
-    "rope.dimension_count", "rope.freq_base", "rope.freq_base_swa", "rope.scale_linear", "rope.scaling.type",
-    "rope.scaling.factor", "rope.scaling.original_context_length", "rope.scaling.finetuned", "rope.scaling.yarn_beta_fast",
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "feed_forward_length",
+    "vocab_size",
+    "tensor_data_layout",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.value_length",
+    "attention.layer_norm_rms_epsilon",
+    "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.freq_base_swa",
+    "rope.scale_linear",
+    "rope.scaling.type",
+    "rope.scaling.factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.finetuned",
+    "rope.scaling.yarn_beta_fast",
     "rope.scaling.yarn_beta_slow",
 };
 // Known, and accepted only with this value.
@@ -27,10 +44,18 @@ struct Neutral {
   double value;
 };
 constexpr Neutral kNeutralKeys[] = {
-    {"expert_count", 0},        {"expert_used_count", 0},        {"attn_logit_softcapping", 0},
-    {"final_logit_softcapping", 0}, {"logit_scale", 1},          {"residual_scale", 1},
-    {"embedding_scale", 1},     {"attention.causal", 1},         {"pooling_type", 0},
-    {"rope.scaling.attn_factor", 1}, {"rope.scaling.yarn_attn_factor", 1}, {"rope.scaling.yarn_ext_factor", 1},
+    {"expert_count", 0},
+    {"expert_used_count", 0},
+    {"attn_logit_softcapping", 0},
+    {"final_logit_softcapping", 0},
+    {"logit_scale", 1},
+    {"residual_scale", 1},
+    {"embedding_scale", 1},
+    {"attention.causal", 1},
+    {"pooling_type", 0},
+    {"rope.scaling.attn_factor", 1},
+    {"rope.scaling.yarn_attn_factor", 1},
+    {"rope.scaling.yarn_ext_factor", 1},
 };
 
 double AsNumber(const formats::GgufValue& value) {
@@ -58,10 +83,12 @@ Status CheckKeys(const GgufFile& file, const std::string& prefix) {
 Result<int64_t> UniformInt(const GgufFile& file, const std::string& key, int64_t fallback) {
   const auto it = file.metadata().find(key);
   if (it == file.metadata().end() && fallback != 0) return fallback;
-  if (it == file.metadata().end() || !std::holds_alternative<std::vector<int64_t>>(it->second)) return file.RequiredInt(key);
+  if (it == file.metadata().end() || !std::holds_alternative<std::vector<int64_t>>(it->second))
+    return file.RequiredInt(key);
   const auto& values = std::get<std::vector<int64_t>>(it->second);
   if (values.empty() || std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) != values.end()) {
-    return MakeError(ErrorCode::kUnsupported, fmt::format("{}: {}", file.path(), key), "layers that differ are not supported");
+    return MakeError(ErrorCode::kUnsupported, fmt::format("{}: {}", file.path(), key),
+                     "layers that differ are not supported");
   }
   return values.front();
 }
@@ -137,7 +164,8 @@ Result<DecoderConfig> ReadGguf(const formats::Checkpoint& checkpoint, const char
   DI_ASSIGN_OR_RETURN(c.ffn, UniformInt(file, prefix + "feed_forward_length", 0));
   DI_ASSIGN_OR_RETURN(c.heads, UniformInt(file, prefix + "attention.head_count", 0));
   if (c.heads < 1) {
-    return MakeError(ErrorCode::kInvalidArgument, fmt::format("{}: {}attention.head_count", file.path(), prefix), "is {}", c.heads);
+    return MakeError(ErrorCode::kInvalidArgument, fmt::format("{}: {}attention.head_count", file.path(), prefix),
+                     "is {}", c.heads);
   }
   DI_ASSIGN_OR_RETURN(c.kv_heads, UniformInt(file, prefix + "attention.head_count_kv", c.heads));
   DI_ASSIGN_OR_RETURN(c.head_dim, file.OptionalInt(prefix + "attention.key_length", c.hidden / c.heads));

@@ -18,13 +18,27 @@ struct Neutral {
 // Fields of relatives of these architectures that would change results.
 constexpr double kNever = std::numeric_limits<double>::quiet_NaN();
 constexpr Neutral kRefused[] = {
-    {"attn_logit_softcapping", 0}, {"final_logit_softcapping", 0}, {"attention_multiplier", kNever},
-    {"residual_multiplier", 1},    {"embedding_multiplier", 1},    {"logits_scaling", 1},
-    {"logit_scale", 1},            {"clip_qkv", 0},                {"use_qk_norm", 0},
-    {"qk_layernorm", 0},           {"use_mrope", 0},               {"use_bidirectional_attention", 0},
-    {"num_experts", 0},            {"num_local_experts", 0},       {"no_rope_layers", 0},
-    {"alibi", 0},                  {"quantization_config", 0},     {"quantization", 0},
-    {"use_sliding_window", 0},     {"attention_chunk_size", 0},    {"num_kv_shared_layers", 0},
+    {"attn_logit_softcapping", 0},
+    {"final_logit_softcapping", 0},
+    {"attention_multiplier", kNever},
+    {"residual_multiplier", 1},
+    {"embedding_multiplier", 1},
+    {"logits_scaling", 1},
+    {"logit_scale", 1},
+    {"clip_qkv", 0},
+    {"use_qk_norm", 0},
+    {"qk_layernorm", 0},
+    {"use_mrope", 0},
+    {"use_bidirectional_attention", 0},
+    {"num_experts", 0},
+    {"num_local_experts", 0},
+    {"no_rope_layers", 0},
+    {"alibi", 0},
+    {"quantization_config", 0},
+    {"quantization", 0},
+    {"use_sliding_window", 0},
+    {"attention_chunk_size", 0},
+    {"num_kv_shared_layers", 0},
 };
 
 Result<int64_t> IntField(const ConfigNode& node, const char* field, int64_t fallback) {
@@ -41,11 +55,22 @@ Result<std::string> ReadActivation(const ConfigNode& node, const char* fallback)
 }
 
 Status CheckScalingKeys(const ConfigNode& scaling) {
-  static const std::set<std::string> known = {
-      "type", "rope_type", "rope_theta", "partial_rotary_factor", "factor", "original_max_position_embeddings",
-      "low_freq_factor", "high_freq_factor", "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
-      "truncate", "finetuned"};
-  for (const auto& [key, value] : scaling.json().items()) {
+  static const std::set<std::string> known = {"type",
+                                              "rope_type",
+                                              "rope_theta",
+                                              "partial_rotary_factor",
+                                              "factor",
+                                              "original_max_position_embeddings",
+                                              "low_freq_factor",
+                                              "high_freq_factor",
+                                              "attention_factor",
+                                              "beta_fast",
+                                              "beta_slow",
+                                              "mscale",
+                                              "mscale_all_dim",
+                                              "truncate",
+                                              "finetuned"};
+  for (const auto& [key, value] : scaling.object().items()) {
     if (known.count(key) == 0 && !value.is_null()) {
       return MakeError(ErrorCode::kUnsupported, scaling.Where(key), "this rope setting is not supported");
     }
@@ -65,14 +90,15 @@ Status ReadScaling(const ConfigNode& node, const ConfigNode& scaling, int64_t ma
   DI_ASSIGN_OR_RETURN(const std::string name, scaling.OptionalString(type_field, "default"));
   const auto type = ParseRopeType(name);
   if (!type) {
-    return MakeError(ErrorCode::kUnsupported, scaling.Where(type_field), "rope type '{}' is not supported; supported are: {}",
-                     name, kSupportedRopeTypes);
+    return MakeError(ErrorCode::kUnsupported, scaling.Where(type_field),
+                     "rope type '{}' is not supported; supported are: {}", name, kSupportedRopeTypes);
   }
   rope->type = *type;
   if (*type == RopeType::kDefault) return {};
   // Some models keep the original length beside the rope's settings; then it has priority.
   const ConfigNode& original = node.Has("original_max_position_embeddings") ? node : scaling;
-  DI_ASSIGN_OR_RETURN(rope->original_max_positions, original.OptionalInt("original_max_position_embeddings", max_positions));
+  DI_ASSIGN_OR_RETURN(rope->original_max_positions,
+                      original.OptionalInt("original_max_position_embeddings", max_positions));
   if (*type == RopeType::kYarn && !scaling.Has("factor") && rope->original_max_positions > 0) {
     rope->factor = static_cast<double>(max_positions) / static_cast<double>(rope->original_max_positions);
   } else {
@@ -115,7 +141,7 @@ Status ReadSizes(const ConfigNode& node, const HfDefaults& defaults, DecoderConf
 
 Status RefuseField(const ConfigNode& node, const char* field, double neutral) {
   if (!node.Has(field)) return {};
-  const nlohmann::json& value = node.json()[field];
+  const nlohmann::json& value = node.object()[field];
   const bool fits = (value.is_number() && value.get<double>() == neutral) ||
                     (value.is_boolean() && value.get<bool>() == (neutral != 0)) || (value.is_array() && value.empty());
   if (fits) return {};

@@ -54,7 +54,8 @@ TEST(DecoderConfigTest, Qwen) {
 
 // rope_scaling with `type` or `rope_type`, and rope_parameters, say the same.
 TEST(DecoderConfigTest, RopeSpellings) {
-  const json values = {{"factor", 4.0}, {"original_max_position_embeddings", 128}, {"beta_fast", 16}, {"truncate", false}};
+  const json values = {
+      {"factor", 4.0}, {"original_max_position_embeddings", 128}, {"beta_fast", 16}, {"truncate", false}};
   json typed = values;
   typed["type"] = "yarn";
   json rope_typed = values;
@@ -83,7 +84,8 @@ TEST(DecoderConfigTest, RopeDefaultsAndPartial) {
 }
 
 TEST(DecoderConfigTest, RopeRefusals) {
-  ExpectRefused(kLlama, {{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2.0}}}}, "'dynamic' is not supported; supported are: default");
+  ExpectRefused(kLlama, {{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2.0}}}},
+                "'dynamic' is not supported; supported are: default");
   ExpectRefused(kLlama, {{"rope_scaling", {{"type", "longrope"}}}}, "rope_scaling: type");
   ExpectRefused(kLlama, {{"rope_scaling", {{"type", "linear"}}}}, "factor");
   ExpectRefused(kLlama, {{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}}, "rope factor");
@@ -95,9 +97,12 @@ TEST(DecoderConfigTest, RopeRefusals) {
 }
 
 TEST(DecoderConfigTest, Gemma3Old) {
-  const DecoderConfig c = ConfigOf(SmallConfig(
-      kGemma3, {{"num_hidden_layers", 7}, {"rope_theta", 1e6}, {"rope_local_base_freq", 9000.0}, {"query_pre_attn_scalar", 64},
-                {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}}));
+  const DecoderConfig c =
+      ConfigOf(SmallConfig(kGemma3, {{"num_hidden_layers", 7},
+                                     {"rope_theta", 1e6},
+                                     {"rope_local_base_freq", 9000.0},
+                                     {"query_pre_attn_scalar", 64},
+                                     {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}}));
   EXPECT_EQ(c.layer_kinds[5], LayerKind::kFull);
   for (const int i : {0, 4, 6}) EXPECT_EQ(c.layer_kinds[i], LayerKind::kSliding) << i;
   EXPECT_EQ(c.rope.type, RopeType::kLinear);
@@ -116,8 +121,9 @@ TEST(DecoderConfigTest, Gemma3Old) {
 TEST(DecoderConfigTest, Gemma3New) {
   const json ropes = {{"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 2e6}}},
                       {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 5000.0}}}};
-  const DecoderConfig c = ConfigOf(SmallConfig(
-      kGemma3, {{"rope_parameters", ropes}, {"layer_types", {"full_attention", "sliding_attention", "full_attention"}}}));
+  const DecoderConfig c =
+      ConfigOf(SmallConfig(kGemma3, {{"rope_parameters", ropes},
+                                     {"layer_types", {"full_attention", "sliding_attention", "full_attention"}}}));
   EXPECT_EQ(c.rope.theta, 2e6);
   EXPECT_EQ(c.rope.factor, 8.0);
   EXPECT_EQ(c.rope_sliding.theta, 5000);
@@ -128,8 +134,12 @@ TEST(DecoderConfigTest, Gemma3New) {
 TEST(DecoderConfigTest, Gemma3Nested) {
   const json config = {{"architectures", {"Gemma3ForConditionalGeneration"}},
                        {"model_type", "gemma3"},
-                       {"text_config", {{"hidden_size", 2560}, {"intermediate_size", 10240}, {"num_hidden_layers", 34},
-                                        {"sliding_window", 1024}, {"tie_word_embeddings", false}}}};
+                       {"text_config",
+                        {{"hidden_size", 2560},
+                         {"intermediate_size", 10240},
+                         {"num_hidden_layers", 34},
+                         {"sliding_window", 1024},
+                         {"tie_word_embeddings", false}}}};
   const DecoderConfig c = ConfigOf(config);
   EXPECT_EQ(c.heads, 8);
   EXPECT_EQ(c.kv_heads, 4);
@@ -179,7 +189,8 @@ TEST(DecoderConfigTest, BadNumbers) {
 }
 
 TEST(DecoderConfigTest, UnknownArchitecture) {
-  ExpectRefused("MambaForCausalLM", {}, "'MambaForCausalLM' is not supported; supported are: llama, qwen2, qwen3, gemma3");
+  ExpectRefused("MambaForCausalLM", {},
+                "'MambaForCausalLM' is not supported; supported are: llama, qwen2, qwen3, gemma3");
   json nameless = SmallConfig(kLlama, {{"architectures", nullptr}, {"model_type", "qwen3"}});
   EXPECT_EQ(ConfigOf(nameless).architecture, "qwen3");
 }

@@ -20,11 +20,15 @@ constexpr char kFinalNorm[] = "model.norm.weight";
 constexpr char kHead[] = "lm_head.weight";
 constexpr char kRopeFactors[] = "rope_freqs.weight";
 
-std::string FormatShape(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
+std::string FormatShape(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ","));
+}
 
 }  // namespace
 
-std::string LayerWeightName(int64_t layer, const std::string& name) { return fmt::format("model.layers.{}.{}", layer, name); }
+std::string LayerWeightName(int64_t layer, const std::string& name) {
+  return fmt::format("model.layers.{}.{}", layer, name);
+}
 
 // Records one step.
 class StepRecorder {
@@ -94,8 +98,8 @@ class StepRecorder {
     const std::vector<Value>& rope = RopeTable(kind);
     const KvViews& kv = kv_[static_cast<size_t>(index)];
     // The order of LayerRecorder's inputs.
-    std::vector<Value> operands = {x,      rope[0],          rope[1],         block, offset, in_.block_tables,
-                                   in_.query_start, in_.positions, kv.k, kv.v};
+    std::vector<Value> operands = {
+        x, rope[0], rope[1], block, offset, in_.block_tables, in_.query_start, in_.positions, kv.k, kv.v};
     for (const WeightSpec& weight : model_.layer_weights(kind)) {
       operands.push_back(inputs_.at(LayerWeightName(index, weight.name)));
     }
@@ -106,8 +110,8 @@ class StepRecorder {
   // Only the sampled rows are normalised and projected.
   void Head(Value x) {
     const Value rows = SampledRows(b_, in_, shape_, x);
-    const Value normed = b_.Emit(Op::kRmsNorm, {rows, inputs_.at(kFinalNorm)},
-                                 {{"eps", config_.eps}, {"offset", config_.norm_offset}});
+    const Value normed =
+        b_.Emit(Op::kRmsNorm, {rows, inputs_.at(kFinalNorm)}, {{"eps", config_.eps}, {"offset", config_.norm_offset}});
     const Value table = inputs_.at(config_.tied ? kEmbedding : kHead);
     SampleAndCommit(b_, in_, shape_, b_.Emit(Op::kLinear, {normed, table}, {{"dtype", std::string("f32")}}));
   }
@@ -159,7 +163,8 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::Create(DecoderConfig config,
     if (of_layer.empty()) {
       DI_ASSIGN_OR_RETURN(of_layer, model->LayerWeights(kind));
     }
-    for (const WeightSpec& weight : of_layer) model->weights_.push_back({LayerWeightName(i, weight.name), weight.shape});
+    for (const WeightSpec& weight : of_layer)
+      model->weights_.push_back({LayerWeightName(i, weight.name), weight.shape});
   }
   model->weights_.push_back({kFinalNorm, {c.hidden}});
   if (!c.tied) model->weights_.push_back({kHead, {c.vocab, c.hidden}});
@@ -185,7 +190,8 @@ std::vector<StateSpec> DecoderModel::States(DType kv) const {
 Status DecoderModel::CheckWeights(const WeightTable& weights) const {
   for (const WeightSpec& weight : weights_) {
     const Type* type = weights.Find(weight.name);
-    if (type == nullptr) return MakeError(ErrorCode::kNotFound, "weight " + weight.name, "the model needs it; it is missing");
+    if (type == nullptr)
+      return MakeError(ErrorCode::kNotFound, "weight " + weight.name, "the model needs it; it is missing");
     if (type->Shape() != weight.shape) {
       return MakeError(ErrorCode::kInvalidArgument, "weight " + weight.name, "its shape is {}; the config wants {}",
                        FormatShape(type->Shape()), FormatShape(weight.shape));

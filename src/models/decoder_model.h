@@ -1,4 +1,5 @@
-// The model of every decoder-only architecture: embedding, layers, head. What differs is the config and the layer function.
+// The model of every decoder-only architecture: embedding, layers, head. What differs is the config and the layer
+// function.
 //
 // Layers are outlined: one function per kind of layer and combination of weight types, named layer_0, layer_1, ... in
 // order of first use, so that the canonical text does not depend on how many layers there are. Immutable: thread-safe.
@@ -16,7 +17,8 @@ namespace deepinfer::models {
 class DecoderModel final : public Model {
  public:
   // Fails if the config is one that the layer cannot be recorded from. `where` names the file it came from.
-  static Result<std::unique_ptr<DecoderModel>> Create(DecoderConfig config, LayerFunction layer, const std::string& where);
+  static Result<std::unique_ptr<DecoderModel>> Create(DecoderConfig config, LayerFunction layer,
+                                                      const std::string& where);
 
   const ModelInfo& info() const override { return info_; }
   const DecoderConfig& config() const { return config_; }

@@ -1,5 +1,5 @@
-// Gemma 3 (text): sliding and full layers with a rope each, norms before and after both halves, a norm on each head of q
-// and k, scaled embeddings, tied head. Of the multimodal checkpoints only the language model is used.
+// Gemma 3 (text): sliding and full layers with a rope each, norms before and after both halves, a norm on each head of
+// q and k, scaled embeddings, tied head. Of the multimodal checkpoints only the language model is used.
 #include <cmath>
 
 #include "models/architectures.h"
@@ -49,7 +49,7 @@ Status ReadRopes(const ConfigNode& node, DecoderConfig* c) {
   std::optional<ConfigNode> sliding;
   DI_ASSIGN_OR_RETURN(const std::optional<ConfigNode> parameters, node.Child("rope_parameters"));
   if (parameters) {
-    for (const auto& [key, value] : parameters->json().items()) {
+    for (const auto& [key, value] : parameters->object().items()) {
       if (key != "full_attention" && key != "sliding_attention") {
         return MakeError(ErrorCode::kUnsupported, parameters->Where(key), "is not a layer type of this architecture");
       }
@@ -66,8 +66,13 @@ Status ReadRopes(const ConfigNode& node, DecoderConfig* c) {
 
 Result<DecoderConfig> FromHf(const formats::HfConfig& config) {
   // The multimodal configs leave out what equals these.
-  const HfDefaults defaults = {.heads = 8, .kv_heads = 4, .head_dim = 256, .vocab = 262208, .max_positions = 131072,
-                               .activation = "gelu_pytorch_tanh", .tied = true};
+  const HfDefaults defaults = {.heads = 8,
+                               .kv_heads = 4,
+                               .head_dim = 256,
+                               .vocab = 262208,
+                               .max_positions = 131072,
+                               .activation = "gelu_pytorch_tanh",
+                               .tied = true};
   DI_ASSIGN_OR_RETURN(DecoderConfig c, ReadHf(config, "gemma3", defaults));
   const ConfigNode node = config.text();
   DI_RETURN_IF_ERROR(ReadLayerTypes(node, &c));
@@ -88,7 +93,8 @@ Result<DecoderConfig> FromGguf(const formats::Checkpoint& checkpoint) {
   DI_ASSIGN_OR_RETURN(c.window, file.RequiredInt("gemma3.attention.sliding_window"));
   DI_ASSIGN_OR_RETURN(const int64_t pattern, file.OptionalInt("gemma3.attention.sliding_window_pattern", kPattern));
   if (pattern < 1) {
-    return MakeError(ErrorCode::kInvalidArgument, file.path() + ": gemma3.attention.sliding_window_pattern", "is {}", pattern);
+    return MakeError(ErrorCode::kInvalidArgument, file.path() + ": gemma3.attention.sliding_window_pattern", "is {}",
+                     pattern);
   }
   SetPattern(pattern, &c);
   c.rope_sliding.dim = c.rope.dim;
@@ -111,11 +117,8 @@ ir::Value Layer(LayerRecorder& layer) {
 
 }  // namespace
 
-const Architecture kGemma3 = {"gemma3",
-                              {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
-                              {"gemma3_text", "gemma3"},
-                              FromHf,
-                              FromGguf,
-                              Layer};
+const Architecture kGemma3 = {
+    "gemma3", {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"}, {"gemma3_text", "gemma3"}, FromHf, FromGguf,
+    Layer};
 
 }  // namespace deepinfer::models

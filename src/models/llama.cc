@@ -27,7 +27,8 @@ Result<DecoderConfig> FromGguf(const formats::Checkpoint& checkpoint) {
 
 }  // namespace
 
-const Architecture kLlama = {"llama",  {"LlamaForCausalLM"}, {"llama"}, FromHf, FromGguf,
-                             [](LayerRecorder& layer) { return PreNormLayer(layer, /*qk_norm=*/false); }};
+const Architecture kLlama = {"llama",   {"LlamaForCausalLM"},
+                             {"llama"}, FromHf,
+                             FromGguf,  [](LayerRecorder& layer) { return PreNormLayer(layer, /*qk_norm=*/false); }};
 
 }  // namespace deepinfer::models

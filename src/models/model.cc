@@ -13,6 +13,8 @@ std::vector<std::string> Model::WeightNames() const {
   return names;
 }
 
-const char* ToString(Phase phase) { return phase == Phase::kPrefill ? "prefill" : "decode"; }
+const char* ToString(Phase phase) {
+  return phase == Phase::kPrefill ? "prefill" : "decode";
+}
 
 }  // namespace deepinfer::models

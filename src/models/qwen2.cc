@@ -25,7 +25,8 @@ Result<DecoderConfig> FromGguf(const formats::Checkpoint& checkpoint) {
 
 }  // namespace
 
-const Architecture kQwen2 = {"qwen2",  {"Qwen2ForCausalLM"}, {"qwen2"}, FromHf, FromGguf,
-                             [](LayerRecorder& layer) { return PreNormLayer(layer, /*qk_norm=*/false); }};
+const Architecture kQwen2 = {"qwen2",   {"Qwen2ForCausalLM"},
+                             {"qwen2"}, FromHf,
+                             FromGguf,  [](LayerRecorder& layer) { return PreNormLayer(layer, /*qk_norm=*/false); }};
 
 }  // namespace deepinfer::models

@@ -27,7 +27,8 @@ Result<DecoderConfig> FromGguf(const formats::Checkpoint& checkpoint) {
 
 }  // namespace
 
-const Architecture kQwen3 = {"qwen3",  {"Qwen3ForCausalLM"}, {"qwen3"}, FromHf, FromGguf,
-                             [](LayerRecorder& layer) { return PreNormLayer(layer, /*qk_norm=*/true); }};
+const Architecture kQwen3 = {"qwen3",   {"Qwen3ForCausalLM"},
+                             {"qwen3"}, FromHf,
+                             FromGguf,  [](LayerRecorder& layer) { return PreNormLayer(layer, /*qk_norm=*/true); }};
 
 }  // namespace deepinfer::models

@@ -20,8 +20,8 @@ bool Contains(const std::vector<std::string_view>& names, std::string_view name)
 }
 
 tl::unexpected<Error> Unsupported(std::string where, const std::string& name) {
-  return MakeError(ErrorCode::kUnsupported, std::move(where), "architecture '{}' is not supported; supported are: {}", name,
-                   SupportedArchitectures());
+  return MakeError(ErrorCode::kUnsupported, std::move(where), "architecture '{}' is not supported; supported are: {}",
+                   name, SupportedArchitectures());
 }
 
 Result<const Architecture*> FindHf(const formats::HfConfig& config) {
@@ -88,8 +88,8 @@ void CheckTiedHead(const formats::Checkpoint& checkpoint, const std::map<std::st
   const bool equal = a->encoding == b->encoding && a->shape == b->shape && a->data.size() == b->data.size() &&
                      std::memcmp(a->data.data(), b->data.data(), a->data.size()) == 0;
   if (equal) return;
-  loaded->warnings.push_back(fmt::format("{}: tensor {}: differs from the embeddings, but the config ties the two: it is not used",
-                                         a->file, a->name));
+  loaded->warnings.push_back(fmt::format(
+      "{}: tensor {}: differs from the embeddings, but the config ties the two: it is not used", a->file, a->name));
 }
 
 Status CheckLeftovers(const formats::Checkpoint& checkpoint, LoadedModel* loaded) {

@@ -1,9 +1,9 @@
 // From a checkpoint to a model and the tensors it reads. The table of architectures is in registry.cc.
 //
 // LoadModel answers for the whole file: every weight that the model reads is there, of the config's shape and of a type
-// that can be read, and every tensor that the model does not read is known to be harmless; anything else is an error that
-// names the file and the tensor. No tensor data is touched, but for the comparison of a tied head that is stored as well.
-// Thread-safe.
+// that can be read, and every tensor that the model does not read is known to be harmless; anything else is an error
+// that names the file and the tensor. No tensor data is touched, but for the comparison of a tied head that is stored
+// as well. Thread-safe.
 #pragma once
 
 #include <map>

@@ -64,7 +64,9 @@ class RegistryTest : public ::testing::Test {
   static inline formats::Checkpoint checkpoint_;
 };
 
-nlohmann::json Tied(bool tied) { return SmallConfig("LlamaForCausalLM", {{"tie_word_embeddings", tied}}); }
+nlohmann::json Tied(bool tied) {
+  return SmallConfig("LlamaForCausalLM", {{"tie_word_embeddings", tied}});
+}
 
 const WeightSpec kHead = {"lm_head.weight", {320, 64}};
 
@@ -115,7 +117,9 @@ TEST_F(RegistryTest, UnreadTensorIsRefused) {
   EXPECT_EQ(LoadError(WriteFolder(Tied(true), tensors)), "");
   tensors.push_back({"model.layers.0.self_attn.q_proj.bias", {64}});
   const std::string error = LoadError(WriteFolder(Tied(true), tensors));
-  EXPECT_NE(error.find("does not read 1 of the file's tensors: model.layers.0.self_attn.q_proj.bias"), std::string::npos) << error;
+  EXPECT_NE(error.find("does not read 1 of the file's tensors: model.layers.0.self_attn.q_proj.bias"),
+            std::string::npos)
+      << error;
 }
 
 TEST_F(RegistryTest, WrongShapeIsRefused) {
@@ -124,7 +128,9 @@ TEST_F(RegistryTest, WrongShapeIsRefused) {
     if (tensor.name == "model.layers.2.mlp.up_proj.weight") tensor.shape = {64, 64};
   }
   const std::string error = LoadError(WriteFolder(Tied(true), tensors));
-  EXPECT_NE(error.find("model.layers.2.mlp.up_proj.weight: its shape is [64,64]; the config wants [128,64]"), std::string::npos) << error;
+  EXPECT_NE(error.find("model.layers.2.mlp.up_proj.weight: its shape is [64,64]; the config wants [128,64]"),
+            std::string::npos)
+      << error;
 }
 
 formats::GgufWriter SmallGguf(const std::string& arch) {
@@ -209,7 +215,8 @@ TEST_F(RegistryTest, GgufGemma3) {
 }
 
 TEST_F(RegistryTest, GgufRefusals) {
-  const auto error = [this](const std::function<void(formats::GgufWriter&)>& change, const std::string& arch = "llama") {
+  const auto error = [this](const std::function<void(formats::GgufWriter&)>& change,
+                            const std::string& arch = "llama") {
     formats::GgufWriter w = SmallGguf(arch);
     change(w);
     AddTensors(&w, false);
@@ -218,7 +225,9 @@ TEST_F(RegistryTest, GgufRefusals) {
     return LoadError(path);
   };
   using Writer = formats::GgufWriter;
-  const auto expect = [](const std::string& text, const char* part) { EXPECT_NE(text.find(part), std::string::npos) << text; };
+  const auto expect = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
   EXPECT_EQ(error([](Writer&) {}), "");
   expect(error([](Writer&) {}, "mamba"), "architecture 'mamba' is not supported; supported are: llama");
   expect(error([](Writer& w) { w.AddMetadata("llama.expert_count", uint32_t{8}); }), "llama.expert_count");
@@ -229,18 +238,21 @@ TEST_F(RegistryTest, GgufRefusals) {
   expect(error([](Writer& w) { w.AddMetadata("tokenizer.ggml.eot_token_id", uint32_t{320}); }), "320 is no token id");
   expect(error([](Writer& w) { w.AddMetadata("llama.attention.value_length", uint32_t{8}); }), "value_length");
   expect(error([](Writer& w) { w.AddMetadata("llama.rope.dimension_count", uint32_t{32}); }), "32 rotated dimensions");
-  expect(error([](Writer& w) { w.AddTensor("rope_factors_long.weight", Encoding::kF32, {8}, std::vector<float>(8, 1)); }),
-         "rope_factors_long.weight");
+  expect(
+      error([](Writer& w) { w.AddTensor("rope_factors_long.weight", Encoding::kF32, {8}, std::vector<float>(8, 1)); }),
+      "rope_factors_long.weight");
   expect(error([](Writer&) {}, "qwen2"), "model.layers.0.self_attn.q_proj.bias");
 }
 
 TEST(TensorNamesTest, Canonical) {
   EXPECT_EQ(CanonicalName("llama", "blk.12.ffn_norm.weight"), "model.layers.12.post_attention_layernorm.weight");
   EXPECT_EQ(CanonicalName("gemma3", "blk.12.ffn_norm.weight"), "model.layers.12.pre_feedforward_layernorm.weight");
-  EXPECT_EQ(CanonicalName("gemma3", "blk.0.post_attention_norm.weight"), "model.layers.0.post_attention_layernorm.weight");
+  EXPECT_EQ(CanonicalName("gemma3", "blk.0.post_attention_norm.weight"),
+            "model.layers.0.post_attention_layernorm.weight");
   EXPECT_EQ(CanonicalName("qwen2", "blk.3.attn_q.bias"), "model.layers.3.self_attn.q_proj.bias");
   EXPECT_EQ(CanonicalName("llama", "output.weight"), "lm_head.weight");
-  for (const char* unknown : {"blk.x.attn_q.weight", "blk.1.attn_sinks.weight", "blk.", "blk.1", "", "blk.1.attn_q.scale"}) {
+  for (const char* unknown :
+       {"blk.x.attn_q.weight", "blk.1.attn_sinks.weight", "blk.", "blk.1", "", "blk.1.attn_q.scale"}) {
     EXPECT_EQ(CanonicalName("llama", unknown), unknown);
   }
   EXPECT_EQ(CanonicalHfName("model.language_model.layers.0.x"), "model.layers.0.x");

@@ -13,9 +13,9 @@ namespace {
 
 using formats::ConfigNode;
 
-constexpr int64_t kMaxVocab = int64_t{1} << 24;     // ids are exact in f32 tables
-constexpr int64_t kMaxScript = 4096;                // sums of hashes stay below 2^31
-constexpr int64_t kMaxTable = int64_t{1} << 22;     // entries
+constexpr int64_t kMaxVocab = int64_t{1} << 24;  // ids are exact in f32 tables
+constexpr int64_t kMaxScript = 4096;             // sums of hashes stay below 2^31
+constexpr int64_t kMaxTable = int64_t{1} << 22;  // entries
 constexpr int64_t kDefaultPositions = 4096;
 
 using Lists = std::vector<std::vector<int64_t>>;
@@ -23,11 +23,12 @@ using Lists = std::vector<std::vector<int64_t>>;
 Result<Lists> ReadLists(const ConfigNode& node, const char* field) {
   Lists lists;
   if (!node.Has(field)) return lists;
-  const nlohmann::json& value = node.json()[field];
+  const nlohmann::json& value = node.object()[field];
   if (!value.is_array()) return MakeError(ErrorCode::kInvalidArgument, node.Where(field), "must be a list of lists");
   for (const nlohmann::json& element : value) {
     std::vector<int64_t>& list = lists.emplace_back();
-    if (!element.is_array()) return MakeError(ErrorCode::kInvalidArgument, node.Where(field), "must be a list of lists");
+    if (!element.is_array())
+      return MakeError(ErrorCode::kInvalidArgument, node.Where(field), "must be a list of lists");
     for (const nlohmann::json& number : element) {
       if (!number.is_number_integer()) {
         return MakeError(ErrorCode::kInvalidArgument, node.Where(field), "must hold integers only");
@@ -40,7 +41,8 @@ Result<Lists> ReadLists(const ConfigNode& node, const char* field) {
 
 Status CheckIds(const std::vector<int64_t>& ids, int64_t vocab, const std::string& where) {
   for (const int64_t id : ids) {
-    if (id < 0 || id >= vocab) return MakeError(ErrorCode::kInvalidArgument, where, "{} is not in the vocabulary of {}", id, vocab);
+    if (id < 0 || id >= vocab)
+      return MakeError(ErrorCode::kInvalidArgument, where, "{} is not in the vocabulary of {}", id, vocab);
   }
   return {};
 }
@@ -51,13 +53,15 @@ Status CheckScripts(const ConfigNode& node, const Lists& scripts, int64_t vocab)
   int64_t longest = 0;
   for (const std::vector<int64_t>& script : scripts) {
     if (script.empty() || static_cast<int64_t>(script.size()) > kMaxScript) {
-      return MakeError(ErrorCode::kInvalidArgument, where, "a script has {} tokens; it must have 1..{}", script.size(), kMaxScript);
+      return MakeError(ErrorCode::kInvalidArgument, where, "a script has {} tokens; it must have 1..{}", script.size(),
+                       kMaxScript);
     }
     longest = std::max(longest, static_cast<int64_t>(script.size()));
     DI_RETURN_IF_ERROR(CheckIds(script, vocab, where));
   }
   if (static_cast<int64_t>(scripts.size()) * (longest + 1) > kMaxTable) {
-    return MakeError(ErrorCode::kInvalidArgument, where, "{} scripts of up to {} tokens are too many", scripts.size(), longest);
+    return MakeError(ErrorCode::kInvalidArgument, where, "{} scripts of up to {} tokens are too many", scripts.size(),
+                     longest);
   }
   return {};
 }
@@ -66,7 +70,9 @@ Status CheckNanAt(const ConfigNode& node, const Lists& nan_at, const Lists& scri
   for (const std::vector<int64_t>& place : nan_at) {
     const bool fits = place.size() == 2 && place[0] >= 0 && place[0] < static_cast<int64_t>(scripts.size()) &&
                       place[1] >= 0 && place[1] <= static_cast<int64_t>(scripts[place[0]].size());
-    if (!fits) return MakeError(ErrorCode::kInvalidArgument, node.Where("nan_at"), "must list places [script, n] of the scripts");
+    if (!fits)
+      return MakeError(ErrorCode::kInvalidArgument, node.Where("nan_at"),
+                       "must list places [script, n] of the scripts");
   }
   return {};
 }
@@ -84,7 +90,8 @@ Result<std::unique_ptr<SyntheticModel>> SyntheticModel::Parse(std::string_view t
   for (const auto& [key, value] : json.items()) {
     constexpr std::string_view kFields[] = {"vocab_size", "scripts", "eos_ids", "max_positions", "nan_at"};
     if (std::find(std::begin(kFields), std::end(kFields), key) == std::end(kFields)) {
-      return MakeError(ErrorCode::kInvalidArgument, where, "unknown field '{}'; known are: {}", key, fmt::join(kFields, ", "));
+      return MakeError(ErrorCode::kInvalidArgument, where, "unknown field '{}'; known are: {}", key,
+                       fmt::join(kFields, ", "));
     }
   }
   const ConfigNode node(json, where);

@@ -1,15 +1,16 @@
-// A model without weights that says what a JSON file tells it to: for tests of the engine, the text layer and the server.
+// A model without weights that says what a JSON file tells it to: for tests of the engine, the text layer and the
+// server.
 //
 //   {"vocab_size": 320, "scripts": [[5, 6, 7], [8, 9]], "eos_ids": [2], "max_positions": 4096, "nan_at": [[0, 1]]}
 //
 // The script of a request is (its first token) mod (number of scripts). The next token after a context is the script's
 // token n, where n is the largest number such that the context ends with the script's first n tokens. So a prompt is
-// followed by the script from its start, whatever the prompt, however it is cut into chunks, recomputed or shared; after
-// the last token comes the first of eos_ids, or the script again if there are none. The scripted token's logit is 40, all
-// others are 0; nan_at lists [script, n] where the row is NaN instead. The context is read back from a paged KV state of
-// one head (each token's id in base-16 digits, exact in every KV type), so wrong block tables or slots give wrong tokens.
-// Contexts are compared by two hashes of 15 bits each; chances of a false match are below 1e-8 per comparison.
-// Immutable after creation: thread-safe.
+// followed by the script from its start, whatever the prompt, however it is cut into chunks, recomputed or shared;
+// after the last token comes the first of eos_ids, or the script again if there are none. The scripted token's logit is
+// 40, all others are 0; nan_at lists [script, n] where the row is NaN instead. The context is read back from a paged KV
+// state of one head (each token's id in base-16 digits, exact in every KV type), so wrong block tables or slots give
+// wrong tokens. Contexts are compared by two hashes of 15 bits each; chances of a false match are below 1e-8 per
+// comparison. Immutable after creation: thread-safe.
 #pragma once
 
 #include <memory>

@@ -37,11 +37,11 @@ class SyntheticRecorder {
  private:
   std::vector<Dim> RowsBy(int64_t width) const { return {Rows(shape_), width}; }
   Type RowType(int64_t width) const { return Type(DType::kI32, RowsBy(width)); }
-  Value Clamp(Value x, double low, double high) { return b_.WithScalar(Op::kMin, b_.WithScalar(Op::kMax, x, low), high); }
-  // i32 [R] or [R,1] as [R,width].
-  Value Widen(Value x, int64_t width) {
-    return b_.Broadcast(b_.Reshape(x, RowsBy(1)), RowsBy(width), {0, 1});
+  Value Clamp(Value x, double low, double high) {
+    return b_.WithScalar(Op::kMin, b_.WithScalar(Op::kMax, x, low), high);
   }
+  // i32 [R] or [R,1] as [R,width].
+  Value Widen(Value x, int64_t width) { return b_.Broadcast(b_.Reshape(x, RowsBy(1)), RowsBy(width), {0, 1}); }
   Value Integers(Value x) { return b_.Convert(x, DType::kI32); }
   Value At(size_t weight, Value index) { return Integers(b_.Emit(Op::kTake, {weights_[weight], index})); }
 
@@ -94,9 +94,10 @@ class SyntheticRecorder {
     const Value entry = b_.WithScalar(Op::kMin, b_.WithScalar(Op::kDiv, at, block_size), last_entry);
     const Value row = b_.WithScalar(Op::kMul, b_.Iota(type, 0), static_cast<double>(shape_.max_blocks));
     const Value tables = b_.Reshape(Tables(), {shape_.rows * shape_.max_blocks});
-    const Value block = Clamp(b_.Emit(Op::kTake, {tables, b_.Emit(Op::kAdd, {row, entry})}), 0,
-                              static_cast<double>(shape_.blocks - 1));
-    const Value slot = b_.Emit(Op::kAdd, {b_.WithScalar(Op::kMul, block, block_size), b_.WithScalar(Op::kRem, at, block_size)});
+    const Value block =
+        Clamp(b_.Emit(Op::kTake, {tables, b_.Emit(Op::kAdd, {row, entry})}), 0, static_cast<double>(shape_.blocks - 1));
+    const Value slot =
+        b_.Emit(Op::kAdd, {b_.WithScalar(Op::kMul, block, block_size), b_.WithScalar(Op::kRem, at, block_size)});
     const Value high = b_.WithScalar(Op::kMul, Number(kv_.v, slot), static_cast<double>(synthetic::kHalf));
     const Value id = b_.Emit(Op::kAdd, {Number(kv_.k, slot), high});
     return b_.Emit(Op::kSelect, {inside, b_.WithScalar(Op::kAdd, id, 1), zero});
@@ -138,7 +139,8 @@ class SyntheticRecorder {
     const double modulus = static_cast<double>(hash.modulus);
     const std::vector<int64_t> powers = synthetic::Powers(hash, longest_);
     const Value power = b_.Broadcast(b_.ConstantI32({powers.begin(), powers.end()}), RowsBy(longest_), {1});
-    const Value term = b_.WithScalar(Op::kRem, b_.Emit(Op::kMul, {b_.WithScalar(Op::kRem, window, modulus), power}), modulus);
+    const Value term =
+        b_.WithScalar(Op::kRem, b_.Emit(Op::kMul, {b_.WithScalar(Op::kRem, window, modulus), power}), modulus);
     const Value up_to = b_.Emit(Op::kCumsum, {term}, {{"dim", int64_t{1}}});
     const Value total = Widen(b_.Slice(up_to, 1, longest_ - 1, longest_), longest_);
     const Value tail = b_.Emit(Op::kAdd, {b_.Emit(Op::kSub, {total, up_to}), term});
@@ -171,7 +173,8 @@ class SyntheticRecorder {
 Result<ir::Module> SyntheticModel::Record(const StepShape& shape, const WeightTable& weights) const {
   DI_RETURN_IF_ERROR(CheckShape(shape));
   if (shape.rows > std::numeric_limits<int32_t>::max() / shape.max_blocks) {
-    return MakeError(ErrorCode::kInvalidArgument, "step shape", "{} rows of {} blocks do not fit 31 bits", shape.rows, shape.max_blocks);
+    return MakeError(ErrorCode::kInvalidArgument, "step shape", "{} rows of {} blocks do not fit 31 bits", shape.rows,
+                     shape.max_blocks);
   }
   for (const WeightSpec& weight : specs_) {
     const ir::Type* type = weights.Find(weight.name);

@@ -1,8 +1,8 @@
 // What the tables of a synthetic model and the graph that reads them agree on. Pure values.
 //
-// The window of a context is its last L tokens, L being the longest script's length, missing ones counting as 0 and token
-// t as t + 1. The hash of the window from place k on is the sum of token(j) * power[j] over j >= k, modulo a prime; a
-// script's first n tokens are compared as if they stood at the window's end, at k = L - n.
+// The window of a context is its last L tokens, L being the longest script's length, missing ones counting as 0 and
+// token t as t + 1. The hash of the window from place k on is the sum of token(j) * power[j] over j >= k, modulo a
+// prime; a script's first n tokens are compared as if they stood at the window's end, at k = L - n.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@
 namespace deepinfer::models {
 namespace {
 
-constexpr char kTwoScripts[] = R"({"vocab_size": 50, "scripts": [[5, 6, 7], [8, 9]], "eos_ids": [2], "nan_at": [[1, 1]]})";
+constexpr char kTwoScripts[] =
+    R"({"vocab_size": 50, "scripts": [[5, 6, 7], [8, 9]], "eos_ids": [2], "nan_at": [[1, 1]]})";
 
 std::string ErrorOfText(std::string_view text) {
   auto model = SyntheticModel::Parse(text, "s.json");

@@ -22,11 +22,10 @@ constexpr Mapping kGlobal[] = {
 
 // Without the ending ".weight" or ".bias".
 constexpr Mapping kLayer[] = {
-    {"attn_norm", "input_layernorm"},       {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},         {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"},    {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},              {"ffn_down", "mlp.down_proj"},
+    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},      {"attn_output", "self_attn.o_proj"}, {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"}, {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
 };
 constexpr Mapping kPreNorm[] = {{"ffn_norm", "post_attention_layernorm"}};
 constexpr Mapping kSandwichNorm[] = {{"post_attention_norm", "post_attention_layernorm"},

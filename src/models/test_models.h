@@ -15,11 +15,17 @@ namespace deepinfer::models {
 
 // A config.json of `architecture` with small sizes; `extra` is merged into it (null removes a field).
 inline nlohmann::json SmallConfig(const std::string& architecture, const nlohmann::json& extra = {}) {
-  nlohmann::json json = {{"architectures", {architecture}}, {"hidden_size", 64},          {"intermediate_size", 128},
-                         {"num_hidden_layers", 3},          {"num_attention_heads", 4},   {"num_key_value_heads", 2},
-                         {"vocab_size", 320},               {"max_position_embeddings", 512}, {"head_dim", 16}};
+  nlohmann::json json = {{"architectures", {architecture}},
+                         {"hidden_size", 64},
+                         {"intermediate_size", 128},
+                         {"num_hidden_layers", 3},
+                         {"num_attention_heads", 4},
+                         {"num_key_value_heads", 2},
+                         {"vocab_size", 320},
+                         {"max_position_embeddings", 512},
+                         {"head_dim", 16}};
   if (architecture == "Gemma3ForCausalLM") json.update({{"sliding_window", 16}, {"query_pre_attn_scalar", 16}});
-  json.merge_patch(extra);
+  if (extra.is_object()) json.merge_patch(extra);
   return json;
 }
 

@@ -46,7 +46,7 @@ class ReferenceBackend final : public backend::Backend {
   }
   bool Claims(const ir::Function& /*function*/, const ir::Node& /*node*/) const override { return false; }
 
-  Status SetWeights(backend::WeightMap weights) override {
+  Status SetWeights(backend::WeightMap weights, const std::string& /*identity*/) override {
     for (const auto& [name, weight] : weights) {
       if (weight.encoding != Encoding::kF32) {
         return MakeError(ErrorCode::kUnsupported, "weight '" + name + "'", "is {}; the reference backend reads f32",

@@ -1,5 +1,5 @@
-// Owners for what the Rust bridge hands out, and its statuses as Errors. Only text/*.cc includes this. Thread-safe as the
-// bridge's own functions are (bridge/deepinfer_bridge.h).
+// Owners for what the Rust bridge hands out, and its statuses as Errors. Only text/*.cc includes this. Thread-safe as
+// the bridge's own functions are (bridge/deepinfer_bridge.h).
 #pragma once
 
 #include <deepinfer_bridge.h>
@@ -19,7 +19,9 @@ struct BridgeDeleter {
 using BridgeTokenizer = std::unique_ptr<di_tokenizer, BridgeDeleter>;
 using BridgeTemplate = std::unique_ptr<di_template, BridgeDeleter>;
 
-inline di_slice Slice(std::string_view text) { return {text.data(), text.size()}; }
+inline di_slice Slice(std::string_view text) {
+  return {text.data(), text.size()};
+}
 
 // Copies and frees.
 inline std::string TakeBytes(di_bytes bytes) {

@@ -1,9 +1,9 @@
 // A chat template: a conversation in, the text a model was trained on out. Jinja as Transformers runs it.
 //
-// Compile() finds syntax errors (message: line and tag). Render() answers kInvalidArgument with the template's own words
-// when it calls raise_exception, and with line and reason when a rendering fails. There is no fallback to another template.
-// Objects keep the order of their keys. Immutable after Compile: thread-safe. Limits: instructions and recursion are
-// bounded, JSON may nest 100 deep.
+// Compile() finds syntax errors (message: line and tag). Render() answers kInvalidArgument with the template's own
+// words when it calls raise_exception, and with line and reason when a rendering fails. There is no fallback to another
+// template. Objects keep the order of their keys. Immutable after Compile: thread-safe. Limits: instructions and
+// recursion are bounded, JSON may nest 100 deep.
 #pragma once
 
 #include <memory>

@@ -8,12 +8,12 @@ namespace {
 // Renders with messages user, assistant and the given variables; an error comes back as "E: line: message".
 std::string Render(const std::string& source, const char* kwargs = "{}") {
   const auto compiled = ChatTemplate::Compile(source, "t");
-  if (!compiled) return "E: " + compiled.error().message;
+  if (!compiled) return std::string("E: ").append(compiled.error().message);
   ChatInput input;
   input.messages = Json::parse(R"([{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}])");
   input.kwargs = Json::parse(kwargs);
   const auto text = compiled->Render(input, Json::parse(R"({"bos_token":"<s>"})"));
-  return text ? *text : "E: " + text.error().message;
+  return text ? *text : std::string("E: ").append(text.error().message);
 }
 
 TEST(ChatTemplate, Slices) {
@@ -31,19 +31,23 @@ TEST(ChatTemplate, JsonAsPythonWritesIt) {
             "{\n    \"a\": [\n        1,\n        {\n            \"b\": 2\n        }\n    ],\n    \"c\": []\n}");
   EXPECT_EQ(Render("{{ x|tojson(sort_keys=true) }}", R"({"x":{"b":1,"a":2}})"), R"({"a": 2, "b": 1})");
   EXPECT_EQ(Render("{{ x|tojson(separators=(',', ':')) }}", R"({"x":{"b":1,"a":[2,3]}})"), R"({"b":1,"a":[2,3]})");
-  EXPECT_EQ(Render("{{ x|tojson }}", R"({"x":[0.1,1e16,1e-05,123456789.5,-0.0]})"), "[0.1, 1e+16, 1e-05, 123456789.5, -0.0]");
+  EXPECT_EQ(Render("{{ x|tojson }}", R"({"x":[0.1,1e16,1e-05,123456789.5,-0.0]})"),
+            "[0.1, 1e+16, 1e-05, 123456789.5, -0.0]");
   EXPECT_EQ(Render("{{ ('[1, 2]'|fromjson)[1] }}"), "2");
 }
 
 TEST(ChatTemplate, GenerationPrintsItsBody) {
   EXPECT_EQ(Render("a{% generation %}b{{ messages[0].content }}{% endgeneration %}c"), "abhic");
-  EXPECT_EQ(Render("{%- for m in messages %}\n{%- generation -%}\n {{ m.content }}\n{%- endgeneration -%}\n{% endfor %}"), "hiyo");
+  EXPECT_EQ(
+      Render("{%- for m in messages %}\n{%- generation -%}\n {{ m.content }}\n{%- endgeneration -%}\n{% endfor %}"),
+      "hiyo");
   EXPECT_EQ(Render("{% raw %}{% generation %}{% endraw %}{# {% generation %} #}{{ '{% generation %}' }}"),
             "{% generation %}{% generation %}");
 }
 
 TEST(ChatTemplate, UnknownTagIsALoadError) {
-  const auto compiled = ChatTemplate::Compile("line one\n{% if true %}\n{% frob x %}{% endif %}", "file: chat template");
+  const auto compiled =
+      ChatTemplate::Compile("line one\n{% if true %}\n{% frob x %}{% endif %}", "file: chat template");
   ASSERT_FALSE(compiled.has_value());
   EXPECT_EQ(compiled.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(compiled.error().where, "file: chat template");
@@ -63,7 +67,9 @@ TEST(ChatTemplate, RaiseExceptionGivesItsTextAlone) {
 }
 
 TEST(ChatTemplate, WhatShippedTemplatesUse) {
-  EXPECT_EQ(Render("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}"), "2");
+  EXPECT_EQ(
+      Render("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}"),
+      "2");
   EXPECT_EQ(Render("{% for m in messages %}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}"
                    "{{ loop.previtem.role if loop.previtem is defined else '-' }};{% endfor %}"),
             "0TrueFalse-;1FalseTrueuser;");
@@ -80,11 +86,14 @@ TEST(ChatTemplate, WhatShippedTemplatesUse) {
   EXPECT_EQ(Render("{{ 'a</think>b'.split('</think>')[-1] }}{{ ' x '.strip() }}{{ '\\n\\ny'.lstrip('\\n') }}"
                    "{{ 'z..'.rstrip('.') }}{{ 'abc'.startswith('ab') }}{{ {'k':1}.get('q', 2) }}{{ 'Ab'.upper() }}"),
             "bxyzTrue2AB");
-  EXPECT_EQ(Render("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}"),
+  EXPECT_EQ(Render("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 3 %}{% break %}{% endif "
+                   "%}{{ i }}{% endfor %}"),
             "02");
-  EXPECT_EQ(Render("{{ bos_token }}{{ 'y' if add_generation_prompt else 'n' }}{{ tools is none }}{{ none }}"), "<s>yTrueNone");
+  EXPECT_EQ(Render("{{ bos_token }}{{ 'y' if add_generation_prompt else 'n' }}{{ tools is none }}{{ none }}"),
+            "<s>yTrueNone");
   EXPECT_EQ(Render("{{ strftime_now('%Y')|length }}"), "4");
-  EXPECT_EQ(Render("{{ (messages|first)['role'] }}{{ messages|last|attr('role') }}{{ 'a,b'|replace(',', ';') }}"), "userassistanta;b");
+  EXPECT_EQ(Render("{{ (messages|first)['role'] }}{{ messages|last|attr('role') }}{{ 'a,b'|replace(',', ';') }}"),
+            "userassistanta;b");
 }
 
 TEST(ChatTemplate, WhitespaceAsTransformersSetsIt) {
@@ -93,12 +102,28 @@ TEST(ChatTemplate, WhitespaceAsTransformersSetsIt) {
   EXPECT_EQ(Render("x  {%- if true -%}  \n y {%- endif %}"), "xy");
 }
 
+// A namespace that holds itself would have no end when printed.
+TEST(ChatTemplate, NamespacesCannotHoldThemselves) {
+  for (const char* use :
+       {"{% set ns.a = ns %}{{ ns }}", "{% set ns.a = [ns] %}", "{% set b = ns %}{% set ns.a = b %}", "{{ ns ~ '' }}",
+        "{% set b = {'x': {'y': 1}}, ns %}", "{% for b in [ns] %}{% endfor %}", "{% set b = [namespace()] %}",
+        "{# {{ ' #}{{ ns }}", "{% raw %}{{ ' {% endraw %}{{ ns }}", "{{ {'a':{'b':1}}['{{'] ~ ns }}"}) {
+    const std::string text = Render("{% set ns = namespace(a=1) %}\n" + std::string(use));
+    EXPECT_TRUE(text.starts_with("E: line 2: ")) << text;
+  }
+  EXPECT_EQ(
+      Render(
+          "{% set ns = namespace(a='ns') %}{% set ns.a = ns.a ~ 'ns' %}{{ ns.a }}{{ ns['a'] }}{{ ns is defined }} ns"),
+      "nsnsnsnsTrue ns");
+}
+
 TEST(ChatTemplate, LimitsAndBadInput) {
-  EXPECT_TRUE(Render("{% for a in range(100000) %}{% for b in range(100000) %}{% set c = a %}{% endfor %}{% endfor %}").starts_with("E: "));
+  EXPECT_TRUE(Render("{% for a in range(100000) %}{% for b in range(100000) %}{% set c = a %}{% endfor %}{% endfor %}")
+                  .starts_with("E: "));
   EXPECT_TRUE(Render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").starts_with("E: "));
   EXPECT_TRUE(Render("{{ 'x' * 999999999999 }}").starts_with("E: "));
   EXPECT_TRUE(Render("{{ nothing.at.all }}").starts_with("E: "));
-  EXPECT_TRUE(Render(std::string(5000, '(') + "{{" + std::string(5000, '(')).starts_with("E: "));
+  EXPECT_TRUE(Render(std::string(5000, '(').append("{{").append(5000, '(')).starts_with("E: "));
   ChatInput input;
   input.messages = Json::object();
   const auto compiled = ChatTemplate::Compile("x", "t");

@@ -73,8 +73,12 @@ void CheckGguf(const std::string& folder, const std::string& golden_name) {
   CheckIds(*tokenizer, golden);
 }
 
-TEST(Golden, SmolLm2Ids) { CheckGguf("smollm2", "tokenize_smollm2.json"); }
-TEST(Golden, Gemma3Ids) { CheckGguf("gemma3", "tokenize_gemma3.json"); }
+TEST(Golden, SmolLm2Ids) {
+  CheckGguf("smollm2", "tokenize_smollm2.json");
+}
+TEST(Golden, Gemma3Ids) {
+  CheckGguf("gemma3", "tokenize_gemma3.json");
+}
 
 // "@scope/name" lies in npm/name.
 fs::path PackageFolder(const std::string& package) {

@@ -1,4 +1,5 @@
-// Tokenizer::FromHuggingFaceFolder: tokenizer.json through the bridge, tokenizer_config.json and the template files here.
+// Tokenizer::FromHuggingFaceFolder: tokenizer.json through the bridge, tokenizer_config.json and the template files
+// here.
 #include <filesystem>
 #include <utility>
 
@@ -35,7 +36,8 @@ Status ReadTemplate(const PlainJson& value, const std::string& where, Config& co
   }
   if (!value.is_array()) return MakeError(ErrorCode::kInvalidArgument, where, "neither a text nor a list of templates");
   for (const PlainJson& entry : value) {
-    if (!entry.is_object() || !entry.contains("name") || !entry.contains("template") || !entry["template"].is_string()) {
+    if (!entry.is_object() || !entry.contains("name") || !entry.contains("template") ||
+        !entry["template"].is_string()) {
       return MakeError(ErrorCode::kInvalidArgument, where, "a list entry without name and template");
     }
     if (entry["name"] == "default") config.chat_template = entry["template"];
@@ -46,7 +48,8 @@ Status ReadTemplate(const PlainJson& value, const std::string& where, Config& co
 
 Result<std::optional<bool>> Flag(const PlainJson& json, const char* key, const std::string& where) {
   if (!json.contains(key) || json[key].is_null()) return std::optional<bool>();
-  if (!json[key].is_boolean()) return MakeError(ErrorCode::kInvalidArgument, where + ": " + key, "must be true or false");
+  if (!json[key].is_boolean())
+    return MakeError(ErrorCode::kInvalidArgument, where + ": " + key, "must be true or false");
   return std::optional<bool>(json[key].get<bool>());
 }
 
@@ -58,7 +61,8 @@ Result<Config> ReadConfig(const HuggingFaceFiles& files, const std::string& fold
     if (!json.is_object()) return MakeError(ErrorCode::kInvalidArgument, where, "must be an object");
     DI_ASSIGN_OR_RETURN(config.add_bos, Flag(json, "add_bos_token", where));
     DI_ASSIGN_OR_RETURN(config.add_eos, Flag(json, "add_eos_token", where));
-    for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"}) {
+    for (const char* key :
+         {"bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"}) {
       if (json.contains(key)) {
         if (std::string text = TokenText(json[key]); !text.empty()) config.special_variables[key] = std::move(text);
       }
@@ -84,7 +88,8 @@ Status ReadTable(Tokenizer::State& state) {
   di_ids offsets{};
   DI_RETURN_IF_ERROR(ToStatus(di_tokenizer_info(state.handle.get(), &info_bytes, &error), error, state.where));
   const PlainJson info = PlainJson::parse(TakeBytes(info_bytes));  // our own bridge wrote it
-  DI_RETURN_IF_ERROR(ToStatus(di_tokenizer_tokens(state.handle.get(), &texts, &offsets, &flags, &error), error, state.where));
+  DI_RETURN_IF_ERROR(
+      ToStatus(di_tokenizer_tokens(state.handle.get(), &texts, &offsets, &flags, &error), error, state.where));
   TokenTable& table = state.table;
   table.texts = TakeBytes(texts);
   table.offsets.assign(offsets.data, offsets.data + offsets.size);
@@ -106,7 +111,8 @@ Status ReadTable(Tokenizer::State& state) {
   for (const auto* ids : {&state.prefix, &state.suffix}) {
     for (int32_t id : *ids) {
       if (id < 0 || id >= table.size()) {
-        return MakeError(ErrorCode::kInvalidArgument, state.where + ": post_processor", "token id {} does not exist", id);
+        return MakeError(ErrorCode::kInvalidArgument, state.where + ": post_processor", "token id {} does not exist",
+                         id);
       }
     }
   }

@@ -1,6 +1,6 @@
-// The names of tokenizer.ggml.pre and the regexes they stand for. An unknown name is an error that lists the known ones:
-// a wrong pre-tokenizer gives plausible text and wrong ids. Thread-safe (constant data). Sources: the tokenizer.json files
-// of the named model families.
+// The names of tokenizer.ggml.pre and the regexes they stand for. An unknown name is an error that lists the known
+// ones: a wrong pre-tokenizer gives plausible text and wrong ids. Thread-safe (constant data). Sources: the
+// tokenizer.json files of the named model families.
 #pragma once
 
 #include <string_view>

@@ -55,7 +55,7 @@ std::string SpecialGuard::Guard(std::string_view text) const {
 }
 
 std::vector<std::string> TokensLookedForBy(std::string_view source, const std::vector<std::string>& special_tokens) {
-  constexpr std::array<std::string_view, 7> kCalls = {"split(",    "rsplit(", "startswith(", "endswith(",
+  constexpr std::array<std::string_view, 7> kCalls = {"split(",   "rsplit(", "startswith(", "endswith(",
                                                       "replace(", "find(",   "partition("};
   const std::set<std::string_view> special(special_tokens.begin(), special_tokens.end());
   std::vector<std::string> found;

@@ -23,7 +23,8 @@ StopMatcher::Output StopMatcher::Flush() {
   return Scan(/*at_end=*/true);
 }
 
-// Goes through the possible starts from the left; the first at which a stop stands, or could still come to stand, decides.
+// Goes through the possible starts from the left; the first at which a stop stands, or could still come to stand,
+// decides.
 StopMatcher::Output StopMatcher::Scan(bool at_end) {
   const std::string_view held = held_;
   size_t start = 0;

@@ -1,9 +1,9 @@
 // Stop strings over a stream of text: no part of a stop string is let out, nothing else is held longer than needed.
 //
-// The match is the one that starts first in the whole text, however the text was cut into chunks. Only a suffix that can
-// still become a stop is held back. A match is final once no earlier start can still become one: with stops "abcX" and
-// "bc", the text "abc" waits for the next character. One object per stream, not thread-safe. Text is UTF-8; stops are
-// compared byte for byte.
+// The match is the one that starts first in the whole text, however the text was cut into chunks. Only a suffix that
+// can still become a stop is held back. A match is final once no earlier start can still become one: with stops "abcX"
+// and "bc", the text "abc" waits for the next character. One object per stream, not thread-safe. Text is UTF-8; stops
+// are compared byte for byte.
 #pragma once
 
 #include <string>

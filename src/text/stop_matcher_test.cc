@@ -107,7 +107,9 @@ TEST(StopMatcher, EmptyStopIsRefused) {
   EXPECT_EQ(matcher.error().where, "stop");
 }
 
-TEST(StopMatcher, NoStops) { EXPECT_EQ(Feed({}, {"a", "b"}).before_flush, "ab"); }
+TEST(StopMatcher, NoStops) {
+  EXPECT_EQ(Feed({}, {"a", "b"}).before_flush, "ab");
+}
 
 // The definition: the leftmost occurrence in the whole text.
 TEST(StopMatcher, CutsDoNotMatter) {

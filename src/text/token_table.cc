@@ -5,7 +5,8 @@
 namespace deepinfer::text {
 namespace {
 
-// GPT-2's table gives every byte a printable character: most stand for themselves (Latin-1), the rest follow from U+0100.
+// GPT-2's table gives every byte a printable character: most stand for themselves (Latin-1), the rest follow from
+// U+0100.
 constexpr int kByteCharacters = 256 + 68;
 
 constexpr bool StandsForItself(int byte) {
@@ -65,7 +66,8 @@ std::string WithSpaces(std::string_view text, std::string_view replacement) {
 }  // namespace
 
 bool IsByteToken(std::string_view text) {
-  return text.size() == 6 && text.starts_with("<0x") && text[5] == '>' && HexDigit(text[3]) >= 0 && HexDigit(text[4]) >= 0;
+  return text.size() == 6 && text.starts_with("<0x") && text[5] == '>' && HexDigit(text[3]) >= 0 &&
+         HexDigit(text[4]) >= 0;
 }
 
 std::string_view TokenTable::Text(int32_t id) const {

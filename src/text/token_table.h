@@ -1,7 +1,7 @@
 // The texts of all tokens, and the bytes each stands for. Immutable after it is filled: thread-safe.
 //
-// Byte-level vocabularies write bytes as characters (GPT-2's table), SentencePiece writes spaces as U+2581 and lone bytes
-// as <0xNN>. Special tokens stand for their own text.
+// Byte-level vocabularies write bytes as characters (GPT-2's table), SentencePiece writes spaces as U+2581 and lone
+// bytes as <0xNN>. Special tokens stand for their own text.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct TokenTable {
 
   int32_t size() const { return static_cast<int32_t>(flags.size()); }
   bool Has(int32_t id, Flag flag) const { return id >= 0 && id < size() && (flags[id] & flag) != 0; }
-  std::string_view Text(int32_t id) const;   // "" outside the vocabulary
-  std::string Bytes(int32_t id) const;       // may be part of a character
-  int32_t Find(std::string_view text) const; // -1: none; added tokens first, else a linear search
-  void IndexAdded();                         // fills `added` from texts and flags
+  std::string_view Text(int32_t id) const;    // "" outside the vocabulary
+  std::string Bytes(int32_t id) const;        // may be part of a character
+  int32_t Find(std::string_view text) const;  // -1: none; added tokens first, else a linear search
+  void IndexAdded();                          // fills `added` from texts and flags
 };
 
 // Is this the spelling of a lone byte, <0xNN>?

@@ -11,15 +11,26 @@ namespace deepinfer::text {
 namespace {
 
 constexpr std::array<std::string_view, 13> kEndTexts = {
-    "<|im_end|>",        "<end_of_turn>", "<|eot_id|>", "<|eom_id|>", "<|eot|>",
-    "<|end|>",           "<|return|>",    "<|call|>",   "<EOT>",      "<|endoftext|>",
-    "<|end_of_text|>",   "<｜end▁of▁sentence｜>", "<|END_OF_TURN_TOKEN|>",
+    "<|im_end|>",
+    "<end_of_turn>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|eot|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<EOT>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<｜end▁of▁sentence｜>",
+    "<|END_OF_TURN_TOKEN|>",
 };
 
 Result<std::vector<int32_t>> EncodeWith(const Tokenizer::State& state, std::string_view text, int32_t mode) {
   di_ids ids{};
   di_bytes error{};
-  DI_RETURN_IF_ERROR(ToStatus(di_tokenizer_encode(state.handle.get(), Slice(text), mode, &ids, &error), error, state.where));
+  DI_RETURN_IF_ERROR(
+      ToStatus(di_tokenizer_encode(state.handle.get(), Slice(text), mode, &ids, &error), error, state.where));
   std::vector<int32_t> out(ids.data, ids.data + ids.size);
   di_ids_free(ids);
   return out;
@@ -60,7 +71,9 @@ Json GuardedMessages(const Json& messages, const Tokenizer::State& state) {
 
 }  // namespace
 
-bool IsEndText(std::string_view text) { return std::find(kEndTexts.begin(), kEndTexts.end(), text) != kEndTexts.end(); }
+bool IsEndText(std::string_view text) {
+  return std::find(kEndTexts.begin(), kEndTexts.end(), text) != kEndTexts.end();
+}
 
 Tokenizer::Tokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
@@ -78,7 +91,9 @@ Result<std::vector<int32_t>> Tokenizer::Encode(std::string_view text, const Enco
   return ids;
 }
 
-std::string Tokenizer::TokenBytes(int32_t id) const { return state_->table.Bytes(id); }
+std::string Tokenizer::TokenBytes(int32_t id) const {
+  return state_->table.Bytes(id);
+}
 
 std::string Tokenizer::Decode(const std::vector<int32_t>& ids, bool skip_special) const {
   std::string bytes;
@@ -91,12 +106,24 @@ std::string Tokenizer::Decode(const std::vector<int32_t>& ids, bool skip_special
   return ReplaceInvalidUtf8(std::string_view(bytes).substr(spaces));
 }
 
-int32_t Tokenizer::TokenId(std::string_view text) const { return state_->table.Find(text); }
-int32_t Tokenizer::vocab_size() const { return state_->table.size(); }
-std::optional<int32_t> Tokenizer::bos_id() const { return state_->bos; }
-const std::vector<int32_t>& Tokenizer::eos_ids() const { return state_->eos_ids; }
-bool Tokenizer::IsSpecial(int32_t id) const { return state_->table.Has(id, TokenTable::kSpecial); }
-bool Tokenizer::has_chat_template() const { return state_->chat.has_value(); }
+int32_t Tokenizer::TokenId(std::string_view text) const {
+  return state_->table.Find(text);
+}
+int32_t Tokenizer::vocab_size() const {
+  return state_->table.size();
+}
+std::optional<int32_t> Tokenizer::bos_id() const {
+  return state_->bos;
+}
+const std::vector<int32_t>& Tokenizer::eos_ids() const {
+  return state_->eos_ids;
+}
+bool Tokenizer::IsSpecial(int32_t id) const {
+  return state_->table.Has(id, TokenTable::kSpecial);
+}
+bool Tokenizer::has_chat_template() const {
+  return state_->chat.has_value();
+}
 
 const std::string& Tokenizer::chat_template_source() const {
   static const std::string kNone;
@@ -146,7 +173,8 @@ Result<Tokenizer> TokenizerBuilder::Finish(std::unique_ptr<Tokenizer::State> sta
     looked_for = TokensLookedForBy(chat_template, specials);
   }
   if (!tool_use_template.empty()) {
-    DI_ASSIGN_OR_RETURN(state->tool_use, ChatTemplate::Compile(tool_use_template, state->where + ": tool_use template"));
+    DI_ASSIGN_OR_RETURN(state->tool_use,
+                        ChatTemplate::Compile(tool_use_template, state->where + ": tool_use template"));
     for (std::string& token : TokensLookedForBy(tool_use_template, specials)) looked_for.push_back(std::move(token));
   }
   if (!looked_for.empty()) {

@@ -1,9 +1,10 @@
 // Text to token ids and back, and conversations to token ids, from a GGUF file or a Hugging Face folder.
 //
 // Added tokens are split off first and each piece between them is encoded apart. Control tokens in a text become their
-// ids only with parse_special; user-defined tokens (runs of spaces, say) always do. Ids of a vocabulary are [0, vocab_size).
-// Input text must be valid UTF-8 (kInvalidArgument otherwise). Immutable once made: thread-safe. Errors name the file and
-// the field. Everything unknown (models, decoders, pre-tokenizer names) is refused, never replaced by a default.
+// ids only with parse_special; user-defined tokens (runs of spaces, say) always do. Ids of a vocabulary are [0,
+// vocab_size). Input text must be valid UTF-8 (kInvalidArgument otherwise). Immutable once made: thread-safe. Errors
+// name the file and the field. Everything unknown (models, decoders, pre-tokenizer names) is refused, never replaced by
+// a default.
 #pragma once
 
 #include <memory>
@@ -65,8 +66,8 @@ class Tokenizer {
   const std::string& chat_template_source() const;
   // kFailedPrecondition if the model has no template.
   Result<std::string> RenderChat(const ChatInput& input) const;
-  // The ids of the rendered conversation, with exactly one BOS if the model uses one. Special tokens inside the client's
-  // strings (messages, tools, kwargs) stay plain text.
+  // The ids of the rendered conversation, with exactly one BOS if the model uses one. Special tokens inside the
+  // client's strings (messages, tools, kwargs) stay plain text.
   Result<std::vector<int32_t>> EncodeChat(const ChatInput& input) const;
 
  private:

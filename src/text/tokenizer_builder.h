@@ -22,15 +22,15 @@ struct Tokenizer::State {
   std::vector<int32_t> eos_ids;
   std::vector<int32_t> prefix, suffix;  // what add_special puts around a text
   std::optional<ChatTemplate> chat, tool_use;
-  Json special_variables = Json::object();  // bos_token and so on, for templates
+  Json special_variables = Json::object();        // bos_token and so on, for templates
   std::unique_ptr<SpecialGuard> guard;            // for a client's strings
   std::unique_ptr<SpecialGuard> assistant_guard;  // for an assistant's, null: the same
 };
 
 class TokenizerBuilder {
  public:
-  // Takes handle, where, table, prefix and suffix as they are; finds the ends of text, compiles the templates and builds
-  // the guards. `named_ends`: ids that the files name as ends.
+  // Takes handle, where, table, prefix and suffix as they are; finds the ends of text, compiles the templates and
+  // builds the guards. `named_ends`: ids that the files name as ends.
   static Result<Tokenizer> Finish(std::unique_ptr<Tokenizer::State> state, std::vector<int32_t> named_ends,
                                   const std::string& chat_template, const std::string& tool_use_template);
 };

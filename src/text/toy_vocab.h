@@ -28,8 +28,8 @@ struct ToyVocab {
   VocabSpec spec;
 };
 
-// All 256 byte characters, merges for "hello", " hello" and numbers of up to three digits; <|bos|>, <|eos|>, <|im_end|>,
-// and a user-defined <tab>.
+// All 256 byte characters, merges for "hello", " hello" and numbers of up to three digits; <|bos|>, <|eos|>,
+// <|im_end|>, and a user-defined <tab>.
 inline ToyVocab ToyByteLevel(const std::string& pre) {
   ToyVocab toy;
   toy.spec.kind = VocabKind::kByteLevelBpe;

@@ -1,8 +1,8 @@
 // Bytes of tokens in, text that is always whole UTF-8 out: what a stream may send.
 //
-// Push() returns all characters that are complete; up to three bytes of an unfinished one are held back. Bad bytes become
-// one U+FFFD per maximal bad part. The joined results of Push and Flush equal ReplaceInvalidUtf8 of the joined input,
-// however it was cut. One object per stream, not thread-safe. Source: WHATWG Encoding standard, UTF-8 decoder.
+// Push() returns all characters that are complete; up to three bytes of an unfinished one are held back. Bad bytes
+// become one U+FFFD per maximal bad part. The joined results of Push and Flush equal ReplaceInvalidUtf8 of the joined
+// input, however it was cut. One object per stream, not thread-safe. Source: WHATWG Encoding standard, UTF-8 decoder.
 #pragma once
 
 #include <string>

@@ -37,12 +37,14 @@ TEST(Utf8Detokenizer, OneReplacementPerMaximalBadPart) {
   const std::pair<std::string, std::string> cases[] = {
       {"\x80", Repeat(1)},
       {"a\x80z", "a" + Repeat(1) + "z"},
-      {"\xC0\x80", Repeat(2)},              // overlong: neither byte can start anything
-      {"\xED\xA0\x80", Repeat(3)},          // surrogate: ED allows 80..9F only
-      {"\xF5\x80\x80\x80", Repeat(4)},      // past the last lead byte
-      {"\xF4\x90\x80\x80", Repeat(4)},      // past U+10FFFF
-      {"\xE0\x80\x80", Repeat(3)},          // overlong
-      {"\xF0\x9F\x98" "A", Repeat(1) + "A"},  // a cut character is one bad part
+      {"\xC0\x80", Repeat(2)},          // overlong: neither byte can start anything
+      {"\xED\xA0\x80", Repeat(3)},      // surrogate: ED allows 80..9F only
+      {"\xF5\x80\x80\x80", Repeat(4)},  // past the last lead byte
+      {"\xF4\x90\x80\x80", Repeat(4)},  // past U+10FFFF
+      {"\xE0\x80\x80", Repeat(3)},      // overlong
+      {"\xF0\x9F\x98"
+       "A",
+       Repeat(1) + "A"},  // a cut character is one bad part
       {"\xE8\xB5\xE8\xB5\x8B", Repeat(1) + "\xE8\xB5\x8B"},
       {"\xFF\xFE", Repeat(2)},
       {"\xEF\xBF\xBD", kBad},

@@ -29,7 +29,7 @@ struct VocabSpec {
   std::vector<std::string_view> merges;  // byte level only: "left right", best first
   std::optional<int32_t> bos, eos, eot, eom, unknown, pad;
   std::optional<bool> add_bos, add_eos, add_space_prefix;  // unset: the kind's own habit
-  std::string chat_template;      // empty: none
+  std::string chat_template;                               // empty: none
   std::string tool_use_template;  // used when tools are given; empty: chat_template serves both
 };
 

@@ -30,8 +30,8 @@ Status CheckShape(const VocabSpec& spec) {
   if (bytes > kMaxTextBytes) {
     return MakeError(ErrorCode::kInvalidArgument, spec.where + ": tokens", "{} bytes of token texts", bytes);
   }
-  const std::pair<const char*, std::optional<int32_t>> ids[] = {{"bos", spec.bos}, {"eos", spec.eos},
-                                                                {"eot", spec.eot}, {"eom", spec.eom},
+  const std::pair<const char*, std::optional<int32_t>> ids[] = {{"bos", spec.bos},         {"eos", spec.eos},
+                                                                {"eot", spec.eot},         {"eom", spec.eom},
                                                                 {"unknown", spec.unknown}, {"padding", spec.pad}};
   for (const auto& [name, id] : ids) {
     if (id && (*id < 0 || static_cast<size_t>(*id) >= count)) {
@@ -62,7 +62,8 @@ Result<std::vector<TokenType>> EffectiveTypes(const VocabSpec& spec) {
                        static_cast<int>(types[id]));
     }
     if (types[id] == TokenType::kByte && !IsByteToken(text)) {
-      return MakeError(ErrorCode::kInvalidArgument, spec.where + ": token_type", "token {} has type byte but not the form <0xNN>", id);
+      return MakeError(ErrorCode::kInvalidArgument, spec.where + ": token_type",
+                       "token {} has type byte but not the form <0xNN>", id);
     }
     if (types[id] != TokenType::kUnused && text.starts_with('<') && IsEndText(text)) types[id] = TokenType::kControl;
   }
@@ -106,7 +107,8 @@ std::vector<di_slice> Slices(const std::vector<std::string_view>& texts) {
   return out;
 }
 
-Result<BridgeTokenizer> MakeHandle(const VocabSpec& spec, const std::vector<TokenType>& types, const PreTokenizer& pre) {
+Result<BridgeTokenizer> MakeHandle(const VocabSpec& spec, const std::vector<TokenType>& types,
+                                   const PreTokenizer& pre) {
   const std::vector<di_slice> tokens = Slices(spec.tokens);
   const std::vector<di_slice> merges = Slices(spec.merges);
   const std::vector<di_slice> splits = Slices(pre.splits);

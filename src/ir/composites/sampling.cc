@@ -54,7 +54,8 @@ Value KeepMask(Builder& b, const Logits& x, const Values& v) {
   return b.Compare(by_id[1], b.Splat(x.ids, 0), "gt");
 }
 
-// The first kept id, in ascending order, whose running sum of exp((l - max) / T) reaches u times the total.
+// The first kept id, in ascending order, whose running sum of exp((l - max) / T) reaches u times the total. An id whose
+// own mass is 0 in f32 is not a candidate: with u = 0 it would be reached before anything has been added.
 Value Draw(Builder& b, const Logits& x, Value keep, Value temperature, Value uniform) {
   const Value distance = b.Emit(Op::kSub, {x.l, PerRow(b, x.max, x.type)});
   const Value exp = b.Emit(Op::kExp, {b.Emit(Op::kDiv, {distance, PerRow(b, temperature, x.type)})});
@@ -63,11 +64,12 @@ Value Draw(Builder& b, const Logits& x, Value keep, Value temperature, Value uni
   const int64_t vocab = x.type.dims[1].size;
   const Value total = b.Reshape(b.Slice(running, 1, vocab - 1, vocab), {x.type.dims[0]});
   const Value target = b.Emit(Op::kMul, {uniform, total});
-  const Value reached = b.Emit(Op::kAnd, {keep, b.Compare(running, PerRow(b, target, x.type), "ge")});
+  const Value possible = b.Compare(mass, b.Splat(x.type, 0), "gt");
+  const Value reached = b.Emit(Op::kAnd, {possible, b.Compare(running, PerRow(b, target, x.type), "ge")});
   const Value id = b.Iota(x.ids, 1);
   const Value none = b.Splat(x.ids, static_cast<double>(vocab));
   const Value first = b.Reduce(b.Emit(Op::kSelect, {reached, id, none}), "min", {1});
-  const Value last = b.Reduce(b.Emit(Op::kSelect, {keep, id, b.Splat(x.ids, -1)}), "max", {1});
+  const Value last = b.Reduce(b.Emit(Op::kSelect, {possible, id, b.Splat(x.ids, -1)}), "max", {1});
   return b.Emit(Op::kMin, {first, last});
 }
 

@@ -47,7 +47,9 @@ Value LayerRecorder::Norm(Value x, const std::string& name) {
                   {{"eps", config_.eps}, {"offset", config_.norm_offset}});
 }
 
-Value LayerRecorder::Heads(Value x, int64_t heads) { return b_->Reshape(x, {Tokens(shape_), heads, config_.head_dim}); }
+Value LayerRecorder::Heads(Value x, int64_t heads) {
+  return b_->Reshape(x, {Tokens(shape_), heads, config_.head_dim});
+}
 
 // A plain write, dims 0 and 2 of [N, heads, B, width].
 void LayerRecorder::Store(Value cache, Value rows) {
@@ -68,12 +70,12 @@ Value LayerRecorder::Attention(Value x, bool qk_norm) {
   k = b_->Emit(Op::kRope, {k, shared_.cos, shared_.sin}, pairs);
   Store(k_cache_, k);
   Store(v_cache_, v);
-  const Value mixed = b_->Emit(
-      Op::kPagedAttention, {q, k_cache_, v_cache_, shared_.block_tables, shared_.query_start, shared_.positions},
-      {{"scale", c.attention_scale},
-       {"window", kind_ == LayerKind::kSliding ? c.window : int64_t{0}},
-       {"softcap", 0.0},
-       {"uniform", int64_t{shape_.phase == Phase::kDecode}}});
+  const Value mixed = b_->Emit(Op::kPagedAttention,
+                               {q, k_cache_, v_cache_, shared_.block_tables, shared_.query_start, shared_.positions},
+                               {{"scale", c.attention_scale},
+                                {"window", kind_ == LayerKind::kSliding ? c.window : int64_t{0}},
+                                {"softcap", 0.0},
+                                {"uniform", int64_t{shape_.phase == Phase::kDecode}}});
   return Linear(b_->Reshape(mixed, {Tokens(shape_), c.q_width()}), "self_attn.o_proj", c.hidden, c.q_width(), c.o_bias);
 }
 

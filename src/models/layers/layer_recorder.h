@@ -1,4 +1,5 @@
-// Records one repeated layer of a decoder as a function of its own: the pieces that architectures are put together from.
+// Records one repeated layer of a decoder as a function of its own: the pieces that architectures are put together
+// from.
 //
 // The function takes what changes from layer to layer and from step to step (`x`, the K and V caches, weights) and what
 // a step computes once (SharedValues). Weights become inputs when they are first used, so the recorded function is

@@ -9,7 +9,9 @@ namespace {
 
 constexpr double kTwoPi = 2 * std::numbers::pi;
 
-double YarnScale(double factor, double mscale) { return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0; }
+double YarnScale(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
 
 double YarnAttentionFactor(const RopeConfig& config) {
   if (config.attention_factor) return *config.attention_factor;
@@ -37,7 +39,8 @@ std::vector<double> YarnRamp(const RopeConfig& config) {
   high = std::min(high, static_cast<double>(config.dim - 1));
   if (low == high) high += 0.001;  // Transformers' way around the division by zero
   std::vector<double> ramp(static_cast<size_t>(config.dim / 2));
-  for (size_t i = 0; i < ramp.size(); ++i) ramp[i] = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+  for (size_t i = 0; i < ramp.size(); ++i)
+    ramp[i] = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
   return ramp;
 }
 
@@ -70,10 +73,17 @@ RopeFrequencies ComputeRope(const RopeConfig& config) {
     const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(config.dim);
     double frequency = std::pow(config.theta, -exponent);
     switch (config.type) {
-      case RopeType::kDefault: break;
-      case RopeType::kLinear: frequency /= config.factor; break;
-      case RopeType::kLlama3: frequency = Llama3Frequency(config, frequency); break;
-      case RopeType::kYarn: frequency *= 1 - ramp[i] + ramp[i] / config.factor; break;
+      case RopeType::kDefault:
+        break;
+      case RopeType::kLinear:
+        frequency /= config.factor;
+        break;
+      case RopeType::kLlama3:
+        frequency = Llama3Frequency(config, frequency);
+        break;
+      case RopeType::kYarn:
+        frequency *= 1 - ramp[i] + ramp[i] / config.factor;
+        break;
     }
     result.inverse.push_back(static_cast<float>(frequency));
   }

@@ -64,8 +64,14 @@ TEST(RopeTest, Llama32) {
 }
 
 TEST(RopeTest, YarnRamp) {
-  ExpectFrequencies(Yarn(4), {{0, 1.0}, {22, 0.00865964312}, {23, 0.00697830599}, {24, 0.00537532149}, {30, 0.00106436096},
-                              {39, 6.4903943e-05}, {40, 4.44569851e-05}, {63, 3.10234441e-07}});
+  ExpectFrequencies(Yarn(4), {{0, 1.0},
+                              {22, 0.00865964312},
+                              {23, 0.00697830599},
+                              {24, 0.00537532149},
+                              {30, 0.00106436096},
+                              {39, 6.4903943e-05},
+                              {40, 4.44569851e-05},
+                              {63, 3.10234441e-07}});
   const std::vector<float> plain = ComputeRope(Plain(1e6, 128)).inverse;
   const std::vector<float> scaled = ComputeRope(Yarn(4)).inverse;
   EXPECT_EQ(scaled[23], plain[23]);
@@ -110,7 +116,9 @@ TEST(RopeTest, ScalingShowsAtLongPositions) {
     } else {
       EXPECT_LT(cosine, 1.0);
     }
-    if (position >= 8192) EXPECT_LT(cosine, 0.9);
+    if (position >= 8192) {
+      EXPECT_LT(cosine, 0.9);
+    }
   }
 }
 

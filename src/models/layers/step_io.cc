@@ -12,17 +12,19 @@ using ir::Type;
 using ir::Value;
 
 Status CheckShape(const StepShape& shape) {
-  const int64_t smallest = std::min({shape.tokens, shape.rows, shape.requests, shape.block_size, shape.blocks,
-                                     shape.max_blocks, shape.slots});
-  const int64_t largest = std::max({shape.tokens, shape.rows, shape.requests, shape.block_size, shape.blocks,
-                                    shape.max_blocks, shape.slots});
+  const int64_t smallest = std::min(
+      {shape.tokens, shape.rows, shape.requests, shape.block_size, shape.blocks, shape.max_blocks, shape.slots});
+  const int64_t largest = std::max(
+      {shape.tokens, shape.rows, shape.requests, shape.block_size, shape.blocks, shape.max_blocks, shape.slots});
   if (smallest < 1 || largest >= std::numeric_limits<int32_t>::max() ||
       shape.blocks > std::numeric_limits<int32_t>::max() / shape.block_size) {
-    return MakeError(ErrorCode::kInvalidArgument, "step shape", "every count must be positive and slots must fit 31 bits");
+    return MakeError(ErrorCode::kInvalidArgument, "step shape",
+                     "every count must be positive and slots must fit 31 bits");
   }
   if (shape.phase == Phase::kDecode && (shape.tokens != shape.rows || shape.tokens != shape.requests)) {
-    return MakeError(ErrorCode::kInvalidArgument, "step shape", "decode needs one token and one row per request, got {}, {}, {}",
-                     shape.tokens, shape.rows, shape.requests);
+    return MakeError(ErrorCode::kInvalidArgument, "step shape",
+                     "decode needs one token and one row per request, got {}, {}, {}", shape.tokens, shape.rows,
+                     shape.requests);
   }
   if (!IsFloat(shape.activations) || !IsFloat(shape.kv)) {
     return MakeError(ErrorCode::kUnsupported, "step shape", "activations and KV must be floats, got {} and {}",

@@ -1,7 +1,7 @@
 // What every model's step has in common: the metadata inputs, the ids, the sampled rows, sampling and the commit.
 //
-// A step is recorded in this order: DeclareMetadata, the model's weights, its states, DeclareTokenStore, then ops. Errors
-// are kept by the builder (ir/builder.h). Shapes: T tokens, R rows, Q requests (models/step.h). Not thread-safe.
+// A step is recorded in this order: DeclareMetadata, the model's weights, its states, DeclareTokenStore, then ops.
+// Errors are kept by the builder (ir/builder.h). Shapes: T tokens, R rows, Q requests (models/step.h). Not thread-safe.
 #pragma once
 
 #include "ir/builder.h"
@@ -15,9 +15,15 @@ struct StepInputs {
   ir::Value token_store;
 };
 
-inline ir::Dim Tokens(const StepShape& shape) { return {shape.tokens, ir::DimTag::kTokens}; }
-inline ir::Dim Rows(const StepShape& shape) { return {shape.rows, ir::DimTag::kRows}; }
-inline ir::Dim Requests(const StepShape& shape) { return {shape.requests, ir::DimTag::kRequests}; }
+inline ir::Dim Tokens(const StepShape& shape) {
+  return {shape.tokens, ir::DimTag::kTokens};
+}
+inline ir::Dim Rows(const StepShape& shape) {
+  return {shape.rows, ir::DimTag::kRows};
+}
+inline ir::Dim Requests(const StepShape& shape) {
+  return {shape.requests, ir::DimTag::kRequests};
+}
 
 // Fails on counts that cannot be, such as a decode step whose tokens are not its rows.
 Status CheckShape(const StepShape& shape);

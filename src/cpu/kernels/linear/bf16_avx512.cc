@@ -15,11 +15,7 @@ namespace {
 
 #define DI_INLINE __attribute__((always_inline)) inline
 
-#ifndef MG
-#define MG 64
-#endif
-constexpr int64_t kGroupRows = 8;
-constexpr int64_t kMaxGroupRows = MG;
+constexpr int64_t kGroupRows = 8;  // 16 block sums, 2 weights, 1 x, tables and masks: 24 of 32 registers
 constexpr int64_t kPairs = kBlockK / 2;
 // Zen 4, one thread, q8_0: 14.8 GB/s at 1 KB, 17 at 2 KB, 20 at 4 KB (a plain read loop: 21), no more at 8 KB.
 constexpr int64_t kPrefetchBytes = 4096;
@@ -117,10 +113,11 @@ DI_INLINE Scales LoadScales(const uint8_t* header, const uint8_t* super, int gro
 template <Encoding kE>
 DI_INLINE __m512i ExpandAt(const uint8_t* block, int g, int t) {
   constexpr PanelLayout kL = LayoutOf(kE);
-  if constexpr (kE == Encoding::kBF16)
+  if constexpr (kE == Encoding::kBF16) {
     return LoadLine(block + t * 128 + g * 64);
-  else
+  } else {
     return Expand<kE>(block + kL.header_bytes + g * kL.group_bytes, t);
+  }
 }
 
 // One panel times `rows` <= kM rows (the last is computed again for the missing ones, and dropped); x_sums:
@@ -263,8 +260,10 @@ void Run(const LinearArgs& args, int64_t col_begin, int64_t col_end) {
     const float* x_sums = nullptr;
     int64_t ldx = args.ldx;
     if (row_bytes > 0) {
-      const uint8_t* prepared = static_cast<const uint8_t*>(args.prepared) + row * row_bytes;
-      if (args.prepared == nullptr) {
+      const auto* prepared = static_cast<const uint8_t*>(args.prepared);
+      if (prepared != nullptr) {
+        prepared += row * row_bytes;
+      } else {
         auto* own = static_cast<uint8_t*>(args.scratch) + PreparedOffset(true, args.m);
         PrepareFor<kE>(x, ldx, 0, rows, args.k, own);
         prepared = own;
