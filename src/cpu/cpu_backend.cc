@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backend/cache_files.h"
 #include "cpu/kernels/linear/linear.h"
 #include "cpu/lower/lower.h"
 #include "cpu/plan.h"
@@ -12,6 +13,8 @@ namespace deepinfer::cpu {
 namespace {
 
 constexpr int64_t kHugePage = int64_t{2} << 20;
+// Packed weights of every model that was ever run would fill a disk; the least recently used go first.
+constexpr int64_t kMaxCacheBytes = int64_t{64} << 30;
 
 // Zeroed anonymous memory, on huge pages where the system gives them: fewer TLB misses when a cache is walked.
 class HostMemory : public backend::StateSet {
@@ -70,7 +73,7 @@ bool CpuBackend::Claims(const ir::Function& function, const ir::Node& node) cons
 Status CpuBackend::SetWeights(backend::WeightMap weights, const std::string& identity) {
   weights_.SetSource(std::move(weights));
   if (!options_.cache_dir.empty()) {
-    weights_.OpenFile(fmt::format("{}/{}.weights", options_.cache_dir, identity), identity + " " + kPackedLinearFormat);
+    weights_.OpenFile(fmt::format("{}/{}.blobs", options_.cache_dir, identity), identity + " " + kPackedLinearFormat);
   }
   return {};
 }
@@ -109,6 +112,13 @@ Status CpuBackend::Finalize() {
   arena_.scratch = static_cast<std::byte*>(memory->Address("scratch"));
   arena_.shared_scratch = static_cast<std::byte*>(memory->Address("shared scratch"));
   memory_ = std::move(memory);
+  return {};
+}
+
+Status CpuBackend::Persist() {
+  DI_RETURN_IF_ERROR(weights_.Persist());
+  if (options_.cache_dir.empty()) return {};
+  DI_RETURN_IF_ERROR(backend::PruneCache(options_.cache_dir, kMaxCacheBytes));
   return {};
 }
 

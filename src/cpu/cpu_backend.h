@@ -39,7 +39,7 @@ class CpuBackend : public backend::Backend {
   Result<std::unique_ptr<backend::Executable>> Compile(const ir::Module& module,
                                                        const backend::CompileOptions& options) override;
   Status Finalize() override;
-  Status Persist() override { return weights_.Persist(); }
+  Status Persist() override;
   int64_t weight_bytes() const override { return weights_.packed_bytes(); }
   int64_t arena_bytes() const;
 

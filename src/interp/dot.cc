@@ -76,6 +76,27 @@ DotKernel ChooseKernel() {
   return DotPortable();
 }
 
+using Four = float __attribute__((vector_size(16)));
+
+// to[j * width + c] = columns[c][k0 + j] for j in [begin, end) and four c, by 4 x 4 blocks in registers.
+void TransposeFour(const float* const* columns, int64_t k0, int64_t begin, int64_t end, float* to, int64_t width) {
+  int64_t j = begin;
+  for (; j + 4 <= end; j += 4) {
+    Four in[4];
+    for (int c = 0; c < 4; ++c) std::memcpy(&in[c], columns[c] + k0 + j, sizeof(Four));
+    const Four low01 = __builtin_shufflevector(in[0], in[1], 0, 4, 1, 5);
+    const Four high01 = __builtin_shufflevector(in[0], in[1], 2, 6, 3, 7);
+    const Four low23 = __builtin_shufflevector(in[2], in[3], 0, 4, 1, 5);
+    const Four high23 = __builtin_shufflevector(in[2], in[3], 2, 6, 3, 7);
+    const Four out[4] = {__builtin_shufflevector(low01, low23, 0, 1, 4, 5), __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+                         __builtin_shufflevector(high01, high23, 0, 1, 4, 5), __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
+    for (int r = 0; r < 4; ++r) std::memcpy(to + (j + r) * width, &out[r], sizeof(Four));
+  }
+  for (; j < end; ++j) {
+    for (int c = 0; c < 4; ++c) to[j * width + c] = columns[c][k0 + j];
+  }
+}
+
 class DotNode final : public PreparedNode {
  public:
   explicit DotNode(const PrepareContext& c)
@@ -212,18 +233,20 @@ class DotNode final : public PreparedNode {
     DispatchFloat(in_, [&](auto tag) {
       using S = Storage<decltype(tag)::value>;
       const auto* x = reinterpret_cast<const typename S::T*>(p.rhs) + rhs_b_.At(b);
-      // Blocks of 16 k keep the lines being written in L1 while the columns are read along k.
-      const int64_t stride = rhs_k_.stride;
-      for (int64_t j0 = 0; j0 < k; j0 += 16) {
-        const int64_t j1 = std::min(j0 + 16, k);
-        for (int64_t i = 0; i < count; ++i) {
-          const auto* column = x + n_.At(n + i);
-          float* to = packed + i;
-          if (rhs_k_.linear() && stride == 1) {
-            for (int64_t j = j0; j < j1; ++j) to[j * width] = S::Load(column[k0 + j]);
-          } else {
-            for (int64_t j = j0; j < j1; ++j) to[j * width] = S::Load(column[rhs_k_.At(k0 + j)]);
+      const bool lines = rhs_k_.linear() && rhs_k_.stride == 1;
+      // Blocks of 64 k keep the lines being written in L1 while the columns are read along k.
+      for (int64_t j0 = 0; j0 < k; j0 += 64) {
+        const int64_t j1 = std::min(j0 + 64, k);
+        int64_t i = 0;
+        if constexpr (decltype(tag)::value == DType::kF32) {
+          for (; lines && i + 4 <= count; i += 4) {
+            const float* columns[4] = {x + n_.At(n + i), x + n_.At(n + i + 1), x + n_.At(n + i + 2), x + n_.At(n + i + 3)};
+            TransposeFour(columns, k0, j0, j1, packed + i, width);
           }
+        }
+        for (; i < count; ++i) {
+          const auto* column = x + n_.At(n + i);
+          for (int64_t j = j0; j < j1; ++j) packed[j * width + i] = S::Load(column[lines ? k0 + j : rhs_k_.At(k0 + j)]);
         }
       }
     });

@@ -119,7 +119,7 @@ TEST(InferTest, IndexingRules) {
                 {Op::kSort, {F({2}), I({3})}, {{"dim", int64_t{0}}}, {}, "shapes differ: f32[2] and i32[3]"},
                 {Op::kTopK, {F({2})}, {{"k", int64_t{3}}}, {}, "k = 3 of f32[2]"},
                 {Op::kDynamicSlice, {F({4}), I({})}, {{"sizes", Ints{5}}}, {}, "size 5 of f32[4]"},
-                {Op::kDynamicSlice, {F({4})}, {{"sizes", Ints{2}}}, {}, "needs"},
+                {Op::kDynamicSlice, {F({4, 4}), I({})}, {{"sizes", Ints{2, 2}}}, {}, "needs one scalar start and one size per dimension of f32[4,4]"},
                 {Op::kDynamicUpdateSlice, {F({4}), I({2}), I({})}, {}, {}, "element types differ"}});
 }
 

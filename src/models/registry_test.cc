@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/env.h"
 #include "formats/gguf_writer.h"
 #include "models/tensor_names.h"
 #include "models/test_models.h"
@@ -261,8 +262,8 @@ TEST(TensorNamesTest, Canonical) {
 
 // Every tensor of the real files has a place in the model.
 TEST_F(RegistryTest, RealModels) {
-  const char* assets = std::getenv("DEEPINFER_TEST_ASSETS");
-  if (assets == nullptr) GTEST_SKIP() << "DEEPINFER_TEST_ASSETS is not set";
+  const std::string assets = GetEnv("DEEPINFER_TEST_ASSETS");
+  if (assets.empty()) GTEST_SKIP() << "DEEPINFER_TEST_ASSETS is not set";
   int found = 0;
   for (const auto& entry : fs::recursive_directory_iterator(assets)) {
     if (entry.path().extension() != ".gguf") continue;

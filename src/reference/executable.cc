@@ -66,6 +66,7 @@ class ReferenceExecutable final : public backend::Executable {
     if (shared_->arena.data() == nullptr) {
       return MakeError(ErrorCode::kFailedPrecondition, "reference backend", "Capture before Finalize");
     }
+    captured_ = false;
     list_.Clear();
     segments_.clear();
     DI_ASSIGN_OR_RETURN(const std::vector<void*> inputs, BindInputs(io));

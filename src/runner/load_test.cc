@@ -1,0 +1,193 @@
+#include "runner/load.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "formats/gguf_writer.h"
+#include "formats/safetensors.h"
+#include "formats/test_files.h"
+
+namespace deepinfer::runner {
+namespace {
+
+using formats::TempFolder;
+
+const std::string kOracle = std::string(DI_SOURCE_DIR) + "/tests/data/oracle/";
+
+backend::Caps Caps(std::vector<Encoding> encodings) {
+  backend::Caps caps;
+  caps.encodings = std::move(encodings);
+  return caps;
+}
+
+// One of the stored checkpoints, with its tensors at hand to be spoilt.
+class SpoiltFolder {
+ public:
+  explicit SpoiltFolder(const std::string& source) {
+    std::filesystem::copy_file(kOracle + source + "/config.json", folder_.File("config.json"));
+    auto file = formats::SafetensorsFile::Open(kOracle + source + "/model.safetensors");
+    EXPECT_TRUE(file) << file.error().ToString();
+    file_.emplace(std::move(*file));
+    for (const formats::SafetensorsTensor& tensor : file_->tensors()) {
+      tensors_.push_back({tensor.name, *tensor.dtype, tensor.shape, tensor.data});
+    }
+  }
+  formats::SafetensorsOutput& Get(const std::string& name) {
+    for (formats::SafetensorsOutput& tensor : tensors_) {
+      if (tensor.name == name) return tensor;
+    }
+    ADD_FAILURE() << "no tensor " << name;
+    return tensors_.front();
+  }
+  void Remove(const std::string& name) {
+    std::erase_if(tensors_, [&](const formats::SafetensorsOutput& tensor) { return tensor.name == name; });
+  }
+  void Add(const formats::SafetensorsOutput& tensor) { tensors_.push_back(tensor); }
+
+  Result<LoadedModel> Load() {
+    const Status written = formats::WriteSafetensors(folder_.File("model.safetensors"), tensors_);
+    EXPECT_TRUE(written);
+    return LoadModel(folder_.path(), Caps({Encoding::kF32, Encoding::kBF16}), 2);
+  }
+  std::string Problem() {
+    auto loaded = Load();
+    return loaded ? "" : loaded.error().ToString();
+  }
+
+ private:
+  TempFolder folder_;
+  std::optional<formats::SafetensorsFile> file_;
+  std::vector<formats::SafetensorsOutput> tensors_;
+};
+
+TEST(LoadTest, AnUnspoiltFolderLoads) {
+  SpoiltFolder folder("llama_f32");
+  auto loaded = folder.Load();
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  EXPECT_EQ(loaded->weights.size(), loaded->model->Weights().size());
+  for (const models::WeightSpec& spec : loaded->model->Weights()) {
+    const backend::WeightData& weight = loaded->weights.at(spec.name);
+    EXPECT_EQ(weight.shape, spec.shape) << spec.name;
+    EXPECT_NE(weight.data, nullptr) << spec.name;
+    ASSERT_NE(loaded->types.Find(spec.name), nullptr);
+  }
+}
+
+TEST(LoadTest, AMissingTensorIsNamed) {
+  SpoiltFolder folder("llama_f32");
+  folder.Remove("model.layers.1.mlp.up_proj.weight");
+  EXPECT_NE(folder.Problem().find("model.layers.1.mlp.up_proj.weight"), std::string::npos) << folder.Problem();
+}
+
+TEST(LoadTest, AWrongShapeIsNamed) {
+  SpoiltFolder folder("llama_f32");
+  formats::SafetensorsOutput& tensor = folder.Get("model.layers.2.self_attn.o_proj.weight");
+  tensor.shape = {tensor.shape[0] / 2, tensor.shape[1] * 2};
+  const std::string problem = folder.Problem();
+  EXPECT_NE(problem.find("model.layers.2.self_attn.o_proj.weight"), std::string::npos) << problem;
+  EXPECT_NE(problem.find("32"), std::string::npos) << problem;
+}
+
+TEST(LoadTest, ALeftoverTensorIsNamed) {
+  SpoiltFolder folder("llama_f32");
+  formats::SafetensorsOutput extra = folder.Get("model.norm.weight");
+  extra.name = "model.layers.0.self_attn.q_proj.bias";
+  folder.Add(extra);
+  EXPECT_NE(folder.Problem().find("model.layers.0.self_attn.q_proj.bias"), std::string::npos) << folder.Problem();
+}
+
+TEST(LoadTest, AMissingFolderIsAnError) {
+  auto loaded = LoadModel("/nonexistent/model", Caps({Encoding::kF32}), 1);
+  ASSERT_FALSE(loaded);
+  EXPECT_NE(loaded.error().ToString().find("/nonexistent/model"), std::string::npos);
+}
+
+TEST(LoadTest, ABrokenSyntheticFileIsAnError) {
+  const TempFolder folder;
+  for (const char* text : {"", "{", "[]", "{\"vocab_size\": 0}", "{\"vocab_size\": 8, \"scripts\": [[9]]}"}) {
+    auto loaded = LoadModel("synthetic:" + folder.Write("script.json", text), Caps({Encoding::kF32}), 1);
+    EXPECT_FALSE(loaded) << text;
+  }
+  EXPECT_FALSE(LoadModel("synthetic:" + folder.File("none.json"), Caps({Encoding::kF32}), 1));
+}
+
+// What the backend cannot read becomes f32, with the same values; what it can read stays where it is.
+TEST(LoadTest, EncodingsAreConvertedOnlyWhereTheyMustBe) {
+  auto kept = LoadModel(kOracle + "llama_bf16", Caps({Encoding::kF32, Encoding::kBF16}), 1);
+  auto converted = LoadModel(kOracle + "llama_bf16", Caps({Encoding::kF32}), 2);
+  ASSERT_TRUE(kept && converted);
+  EXPECT_EQ(kept->fingerprint, converted->fingerprint);
+  int matrices = 0;
+  for (const auto& [name, weight] : kept->weights) {
+    const backend::WeightData& other = converted->weights.at(name);
+    EXPECT_EQ(other.encoding, Encoding::kF32) << name;
+    EXPECT_EQ(converted->types.Find(name)->encoding, Encoding::kF32) << name;
+    int64_t elements = 1;
+    for (const int64_t size : weight.shape) elements *= size;
+    std::vector<float> expected(static_cast<size_t>(elements));
+    DecodeRow(weight.encoding, weight.data, expected.data(), elements);
+    EXPECT_EQ(std::memcmp(expected.data(), other.data, expected.size() * sizeof(float)), 0) << name;
+    if (weight.shape.size() < 2) {
+      EXPECT_EQ(weight.encoding, Encoding::kF32) << name;
+    } else {
+      EXPECT_EQ(weight.encoding, Encoding::kBF16) << name;
+      ++matrices;
+    }
+  }
+  EXPECT_GT(matrices, 0);
+}
+
+// The smallest llama in GGUF form: one layer, a tied head.
+formats::GgufWriter SmallGguf(const std::string& without, const std::vector<int64_t>& ffn_shape, bool with_leftover) {
+  formats::GgufWriter writer;
+  writer.AddMetadata("general.architecture", "llama")
+      .AddMetadata("llama.block_count", 1u)
+      .AddMetadata("llama.context_length", 64u)
+      .AddMetadata("llama.embedding_length", 32u)
+      .AddMetadata("llama.feed_forward_length", 64u)
+      .AddMetadata("llama.attention.head_count", 2u)
+      .AddMetadata("llama.attention.head_count_kv", 1u)
+      .AddMetadata("llama.attention.layer_norm_rms_epsilon", 1e-5f)
+      .AddMetadata("llama.rope.dimension_count", 16u)
+      .AddMetadata("llama.rope.freq_base", 10000.0f)
+      .AddMetadata("llama.vocab_size", 8u);
+  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+    if (name == without) return;
+    int64_t elements = 1;
+    for (const int64_t size : shape) elements *= size;
+    const std::vector<float> values(static_cast<size_t>(elements), 0.5f);
+    writer.AddTensor(name, shape.size() == 1 ? Encoding::kF32 : Encoding::kQ8_0, shape, values);
+  };
+  add("token_embd.weight", {8, 32});
+  add("output_norm.weight", {32});
+  add("blk.0.attn_norm.weight", {32});
+  add("blk.0.attn_q.weight", {32, 32});
+  add("blk.0.attn_k.weight", {16, 32});
+  add("blk.0.attn_v.weight", {16, 32});
+  add("blk.0.attn_output.weight", {32, 32});
+  add("blk.0.ffn_norm.weight", {32});
+  add("blk.0.ffn_gate.weight", ffn_shape);
+  add("blk.0.ffn_up.weight", {64, 32});
+  add("blk.0.ffn_down.weight", {32, 64});
+  if (with_leftover) add("blk.0.attn_q.bias_of_something_else", {32});
+  return writer;
+}
+
+std::string GgufProblem(const std::string& without, const std::vector<int64_t>& ffn_shape, bool with_leftover) {
+  const TempFolder folder;
+  EXPECT_TRUE(SmallGguf(without, ffn_shape, with_leftover).Write(folder.File("m.gguf")));
+  auto loaded = LoadModel(folder.File("m.gguf"), Caps({Encoding::kF32, Encoding::kQ8_0}), 1);
+  return loaded ? "" : loaded.error().ToString();
+}
+
+TEST(LoadTest, GgufTensorsAreNamedInTheSameWay) {
+  EXPECT_EQ(GgufProblem("", {64, 32}, false), "");
+  EXPECT_NE(GgufProblem("blk.0.attn_k.weight", {64, 32}, false).find("blk.0.attn_k.weight"), std::string::npos);
+  EXPECT_NE(GgufProblem("", {32, 64}, false).find("ffn_gate"), std::string::npos);
+  EXPECT_NE(GgufProblem("", {64, 32}, true).find("bias_of_something_else"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace deepinfer::runner
