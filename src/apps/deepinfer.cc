@@ -2,6 +2,9 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <csignal>
+#include <new>
+
 #include "base/cpu_features.h"
 #include "base/env.h"
 #include "cli/command.h"
@@ -19,31 +22,44 @@ Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinf
     return std::make_unique<deepinfer::cpu::CpuBackend>(
         deepinfer::cpu::CpuOptions{request.threads, isa, request.cache_dir});
   }
-  return deepinfer::MakeError(deepinfer::ErrorCode::kInvalidArgument, "--backend", "'{}' is not cpu or reference", request.name);
+  return deepinfer::MakeError(deepinfer::ErrorCode::kInvalidArgument, "--backend", "'{}' is not cpu or reference",
+                              request.name);
 }
 
 constexpr int kExitError = 1;
 constexpr int kExitUsage = 2;
 
-}  // namespace
+int Fail(const std::string& what) {
+  fmt::print(stderr, "error: {}\n", what);
+  return kExitError;
+}
 
-int main(int argc, char** argv) {
+int Run(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("deepinfer"));
   spdlog::set_pattern("%v");
   deepinfer::cli::CommandContext context;
   context.backends = CreateBackend;
   CLI::App app("DeepInfer: an LLM inference engine that runs a model's whole step as one compiled graph", "deepinfer");
-  app.require_subcommand(1);
-  deepinfer::cli::AddGenerate(&app, &context);
+  deepinfer::cli::AddCommands(&app, &context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : kExitUsage;
   }
-  if (!context.status) {
-    fmt::print(stderr, "error: {}\n", context.status.error().ToString());
-    return kExitError;
+  return context.status ? 0 : Fail(context.status.error().ToString());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader that went away is a failed write with an error of its own.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return Run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return Fail("out of memory");
+  } catch (const std::exception& error) {
+    return Fail(std::string("internal: ") + error.what());
   }
-  return 0;
 }

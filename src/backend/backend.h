@@ -42,7 +42,8 @@ class StateSet {
   virtual void* Address(const std::string& buffer) const = 0;
 };
 
-// Everything a step reads and writes beside its weights.
+// Everything a step reads and writes beside its weights. Buffers are at least as long as the graph needs: graphs of all
+// buckets share them.
 struct StepIo {
   std::vector<HostSlot> metadata;
   std::vector<HostSlot> outputs;  // of the graph's outputs, those that are not aliased states

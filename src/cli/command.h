@@ -1,8 +1,11 @@
-// What a command needs from the program, and how it reports: each command is one file with one Add function that declares
-// its flags; its callback leaves a Status. Results go to stdout, everything else to stderr.
+// What a command needs from the program, and how it reports: each command is one file with one Add function that
+// declares its flags; its callback leaves a Status. Results go to stdout, everything else to stderr. What the command
+// line alone shows to be wrong is thrown as a CLI11 error (exit status 2); what the model or the system refuses is an
+// Error (1).
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
 
 #include "base/error.h"
 #include "cli/session.h"
@@ -15,8 +18,20 @@ struct CommandContext {
 };
 
 void AddGenerate(CLI::App* app, CommandContext* context);
+void AddChat(CLI::App* app, CommandContext* context);
+void AddLogits(CLI::App* app, CommandContext* context);
+void AddPerplexity(CLI::App* app, CommandContext* context);
+void AddTokenize(CLI::App* app, CommandContext* context);
+void AddDetokenize(CLI::App* app, CommandContext* context);
+void AddCompile(CLI::App* app, CommandContext* context);
+void AddInspect(CLI::App* app, CommandContext* context);
+void AddVerify(CLI::App* app, CommandContext* context);
+void AddBench(CLI::App* app, CommandContext* context);
 
-// "1,2,3". Fails naming the flag and the part.
-Result<std::vector<int32_t>> ParseIds(const std::string& flag, const std::string& text);
+// Everything, in the order of the help text, with --version.
+void AddCommands(CLI::App* app, CommandContext* context);
+
+// Program version and build on the first line, then the CPU and the instruction set its kernels use.
+std::string VersionText();
 
 }  // namespace deepinfer::cli

@@ -6,9 +6,15 @@
 
 namespace deepinfer::cli {
 
-void AddModelFlags(CLI::App* command, ModelFlags* f) {
-  command->add_option("model", f->model, "a GGUF file, a Hugging Face folder, synthetic:FILE.json, or a package's name (smollm2)")
+void AddModelArgument(CLI::App* command, std::string* model) {
+  command
+      ->add_option("model", *model,
+                   "a GGUF file, a Hugging Face folder, synthetic:FILE.json, or a package's name (smollm2)")
       ->required();
+}
+
+void AddModelFlags(CLI::App* command, ModelFlags* f) {
+  AddModelArgument(command, &f->model);
   command->add_option("--backend", f->backend, "cpu: fused kernels; reference: the interpreter, slow and plain")
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
@@ -27,10 +33,18 @@ void AddModelFlags(CLI::App* command, ModelFlags* f) {
   command->add_option("--max-num-batched-tokens", f->max_num_batched_tokens, "tokens of one prefill step; 0: 2048")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--kv-cache-memory", f->kv_cache_memory,
-                      "for example 512M or 2G; default: 1024 tokens per sequence, or one full context");
+  command
+      ->add_option("--kv-cache-memory", f->kv_cache_memory,
+                   "for example 512M or 2G; default: 1024 tokens per sequence, or one full context")
+      ->type_name("SIZE")
+      ->check([](const std::string& text) {
+        const auto bytes = ParseBytes("--kv-cache-memory", text);
+        return bytes ? std::string() : bytes.error().message;
+      });
   command->add_option("--cache-dir", f->cache_dir, "compiled plans and packed weights; none: keep nothing");
-  command->add_option("--warm-start", f->warm_start, "trust: cached plans are used as they are; verified: recorded again and compared")
+  command
+      ->add_option("--warm-start", f->warm_start,
+                   "trust: cached plans are used as they are; verified: recorded again and compared")
       ->check(CLI::IsMember({"trust", "verified"}))
       ->capture_default_str();
   command->add_flag("--verbose", f->verbose, "say on stderr what is loaded, compiled and chosen");
@@ -43,7 +57,10 @@ Result<int64_t> ParseBytes(const std::string& flag, const std::string& text) {
   int shift = 0;
   if (rest != end) {
     const std::string_view unit(rest, static_cast<size_t>(end - rest));
-    shift = unit == "K" || unit == "KiB" ? 10 : unit == "M" || unit == "MiB" ? 20 : unit == "G" || unit == "GiB" ? 30 : -1;
+    shift = unit == "K" || unit == "KiB"   ? 10
+            : unit == "M" || unit == "MiB" ? 20
+            : unit == "G" || unit == "GiB" ? 30
+                                           : -1;
   }
   if (error != std::errc() || shift < 0 || value <= 0 || value > (int64_t{1} << (50 - shift))) {
     return MakeError(ErrorCode::kInvalidArgument, flag, "must be a size such as 536870912, 512M or 2G, got '{}'", text);

@@ -23,6 +23,9 @@ struct ModelFlags {
   bool verbose = false;
 };
 
+// The MODEL argument alone.
+void AddModelArgument(CLI::App* command, std::string* model);
+// MODEL and all flags; what `flags` holds is the default.
 void AddModelFlags(CLI::App* command, ModelFlags* flags);
 
 Result<int64_t> ParseBytes(const std::string& flag, const std::string& text);

@@ -5,14 +5,31 @@
 #include <cstdio>
 
 namespace deepinfer::cli {
+namespace {
 
-Progress::Progress(std::string what) : what_(std::move(what)), timer_([this] { Watch(); }) {}
+// A closed stderr must not end the work.
+void Say(const std::string& line) {
+  std::fputs(line.c_str(), stderr);
+}
+
+}  // namespace
+
+Progress::Progress(std::string what, int64_t total)
+    : what_(std::move(what)), total_(total), timer_([this] { Watch(); }) {}
 
 void Progress::Watch() {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (finished_.wait_for(lock, std::chrono::seconds(1), [this] { return done_; })) return;
-  fmt::print(stderr, "{} ...\n", what_);
-  shown_ = true;
+  std::chrono::seconds pause(1);
+  while (!finished_.wait_for(lock, pause, [this] { return done_; })) {
+    if (shown_ && total_ == 0) continue;
+    if (total_ > 0) {
+      Say(fmt::format("{} ... {} of {}\n", what_, done_count_.load(), total_));
+    } else {
+      Say(fmt::format("{} ...\n", what_));
+    }
+    shown_ = true;
+    pause = std::chrono::seconds(5);
+  }
 }
 
 Progress::~Progress() {
@@ -24,7 +41,7 @@ Progress::~Progress() {
   timer_.join();
   if (!shown_) return;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-  fmt::print(stderr, "{}: {:.1f} s\n", what_, elapsed.count());
+  Say(fmt::format("{}: {:.1f} s\n", what_, elapsed.count()));
 }
 
 }  // namespace deepinfer::cli

@@ -17,9 +17,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double MsSince(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double MsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
-bool IsSynthetic(const std::string& model) { return model.rfind("synthetic:", 0) == 0; }
+bool IsSynthetic(const std::string& model) {
+  return model.rfind("synthetic:", 0) == 0;
+}
 
 std::vector<fs::path> PackageFolders() {
   std::vector<fs::path> folders;
@@ -88,8 +92,8 @@ Result<std::string> ResolveModel(const std::string& model) {
       tried += fmt::format(", {}", (folder / model).string());
     }
   }
-  return MakeError(ErrorCode::kNotFound, "MODEL", "no file, folder or fetched package '{}' (looked for ./{}{})", model, model,
-                   tried);
+  return MakeError(ErrorCode::kNotFound, "MODEL", "no file, folder or fetched package '{}' (looked for ./{}{})", model,
+                   model, tried);
 }
 
 Result<std::optional<text::Tokenizer>> LoadTokenizer(const std::string& path) {
@@ -104,6 +108,19 @@ Result<std::optional<text::Tokenizer>> LoadTokenizer(const std::string& path) {
   if (!file.Has("tokenizer.ggml.model")) return std::nullopt;
   DI_ASSIGN_OR_RETURN(text::Tokenizer tokenizer, text::Tokenizer::FromGguf(file));
   return std::optional<text::Tokenizer>(std::move(tokenizer));
+}
+
+Result<text::Tokenizer> LoadTokenizerOf(const std::string& model) {
+  DI_ASSIGN_OR_RETURN(const std::string path, ResolveModel(model));
+  DI_ASSIGN_OR_RETURN(std::optional<text::Tokenizer> tokenizer, LoadTokenizer(path));
+  if (!tokenizer) return MakeError(ErrorCode::kFailedPrecondition, "MODEL", "{} has no tokenizer", path);
+  return std::move(*tokenizer);
+}
+
+void KeepForNextStart(const Session& session) {
+  if (const Status kept = session.runner->backend().Persist(); !kept) {
+    spdlog::warn("the cache was not written, the next start will be slower: {}", kept.error().ToString());
+  }
 }
 
 Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends,
@@ -125,7 +142,8 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
     DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded, runner::LoadModel(session->path, backend->caps(), request.threads));
     for (const std::string& warning : loaded.warnings) spdlog::warn("{}", warning);
     session->load_ms = MsSince(start);
-    DI_ASSIGN_OR_RETURN(session->runner, runner::ModelRunner::Create(std::move(loaded), std::move(backend), std::move(options)));
+    DI_ASSIGN_OR_RETURN(session->runner,
+                        runner::ModelRunner::Create(std::move(loaded), std::move(backend), std::move(options)));
     session->compile_ms = session->runner->compile_ms();
     DI_ASSIGN_OR_RETURN(session->tokenizer, tokenizer.get());
   }
@@ -135,6 +153,8 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
     const std::vector<int32_t>& more = session->tokenizer->eos_ids();
     session->stop_ids.insert(session->stop_ids.end(), more.begin(), more.end());
   }
+  std::sort(session->stop_ids.begin(), session->stop_ids.end());
+  session->stop_ids.erase(std::unique(session->stop_ids.begin(), session->stop_ids.end()), session->stop_ids.end());
   if (flags.verbose) LogReady(*session, request);
   return session;
 }

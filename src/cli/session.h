@@ -31,8 +31,8 @@ struct Session {
   std::unique_ptr<engine::Engine> engine;
   std::optional<text::Tokenizer> tokenizer;
   std::vector<int32_t> stop_ids;  // of the config and the tokenizer
-  double load_ms = 0;     // from the start to weights mapped or converted
-  double compile_ms = 0;  // record, compile, capture
+  double load_ms = 0;             // from the start to weights mapped or converted
+  double compile_ms = 0;          // record, compile, capture
 
   // Fails, naming the flag, where text is needed and there is no tokenizer.
   Status RequireTokenizer(const std::string& flag) const;
@@ -45,8 +45,13 @@ struct Session {
 Result<std::string> ResolveModel(const std::string& model);
 // The model's tokenizer alone; nullopt if it has none.
 Result<std::optional<text::Tokenizer>> LoadTokenizer(const std::string& path);
+// The tokenizer of a MODEL argument; a model without one is an error.
+Result<text::Tokenizer> LoadTokenizerOf(const std::string& model);
 
 Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends,
                                              const std::function<void(runner::RunnerOptions*)>& adjust = nullptr);
+
+// Writes what makes the next start faster (packed weights). For when nobody waits; a failure is only a warning.
+void KeepForNextStart(const Session& session);
 
 }  // namespace deepinfer::cli

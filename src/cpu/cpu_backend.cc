@@ -85,8 +85,24 @@ Result<std::unique_ptr<backend::StateSet>> CpuBackend::AllocateStates(
   return states;
 }
 
+// The kernels trust the graph's types: a weight of another shape would be read past its end.
+Status CpuBackend::CheckWeights(const ir::Function& step) const {
+  for (const ir::Input& input : step.inputs) {
+    if (input.kind != ir::InputKind::kWeight) continue;
+    const ir::Type& type = step.TypeOf(input.value);
+    DI_ASSIGN_OR_RETURN(const backend::WeightData* weight, weights_.Source(input.name));
+    const ir::Type given = ir::Type::Weight(weight->encoding, weight->shape);
+    if (given.dtype != type.dtype || given.encoding != type.encoding || !SameShape(given, type)) {
+      return MakeError(ErrorCode::kInvalidArgument, input.name, "is {} where the graph wants {}", ToString(given),
+                       ToString(type));
+    }
+  }
+  return {};
+}
+
 Result<std::unique_ptr<backend::Executable>> CpuBackend::Compile(const ir::Module& module,
                                                                  const backend::CompileOptions& options) {
+  DI_RETURN_IF_ERROR(CheckWeights(module.entry()));
   DI_ASSIGN_OR_RETURN(FlatStep flat, Flatten(module, options));
   DI_ASSIGN_OR_RETURN(StepPlan plan, BuildPlan(std::move(flat), options_.isa, &weights_, team_.members()));
   {

@@ -42,8 +42,12 @@ class CpuBackend : public backend::Backend {
   Status Persist() override;
   int64_t weight_bytes() const override { return weights_.packed_bytes(); }
   int64_t arena_bytes() const;
+  // Why packed weights of an earlier start are not used; empty if they are, or if there are none.
+  std::string weights_file_problem() const { return weights_.file_problem(); }
 
  private:
+  Status CheckWeights(const ir::Function& step) const;
+
   CpuOptions options_;
   ThreadTeam team_;
   Weights weights_;

@@ -7,6 +7,7 @@ namespace {
 
 ir::LiveCounts StaticLimits(const ir::Function& f) {
   ir::LiveCounts limits;
+  limits.count.fill(-1);
   for (const ir::Type& type : f.types) {
     for (const ir::Dim& dim : type.dims) {
       if (dim.tag == ir::DimTag::kNone) continue;
@@ -99,7 +100,7 @@ Status CpuExecutable::BindAddresses(const backend::StepIo& io) {
 Status CpuExecutable::ReadLiveCounts() {
   for (int i = 0; i < ir::kNumTags; ++i) {
     const int64_t count = live_at_ == nullptr ? limits_.count[i] : live_at_[i];
-    if (count < 0 || count > limits_.count[i]) {
+    if (limits_.count[i] >= 0 && (count < 0 || count > limits_.count[i])) {
       return MakeError(ErrorCode::kInvalidArgument, "live_counts", "{} of at most {} {}", count, limits_.count[i],
                        i == 0 ? "tokens" : i == 1 ? "rows" : "requests");
     }
@@ -109,6 +110,10 @@ Status CpuExecutable::ReadLiveCounts() {
 }
 
 Status CpuExecutable::Capture(const backend::StepIo& io) {
+  if (arena_->data == nullptr) {
+    return MakeError(ErrorCode::kFailedPrecondition, "cpu executable", "Capture before Finalize");
+  }
+  segments_.Clear();
   DI_RETURN_IF_ERROR(BindAddresses(io));
   DI_RETURN_IF_ERROR(ReadLiveCounts());
   backend::GraphCapture capture;
@@ -142,6 +147,7 @@ Status CpuExecutable::Run(const backend::StepIo& io) {
 }
 
 void CpuExecutable::RunLaunches(const Part& part) {
+  if (part.launches.empty()) return;
   auto body = [&](int member, int members) {
     TeamContext context;
     context.member = member;
@@ -149,7 +155,7 @@ void CpuExecutable::RunLaunches(const Part& part) {
     context.live = live_;
     context.scratch = arena_->scratch + member * arena_->scratch_bytes;
     context.shared_scratch = arena_->shared_scratch;
-    int group = part.launches.empty() ? 0 : part.launches.front().group;
+    int group = part.launches.front().group;
     for (const PlacedLaunch& placed : part.launches) {
       if (placed.group != group) {
         team_->Barrier();
@@ -172,7 +178,7 @@ Status CpuExecutable::RunBreak(Part* part) {
     return {};
   }
   part->context.live = live_;
-  return (*part->host)(part->context);
+  return part->host(part->context);
 }
 
 std::vector<std::string> CpuExecutable::Describe() const {

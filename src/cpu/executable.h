@@ -48,7 +48,7 @@ struct PlacedLaunch {
 struct Part {
   bool is_break = false;
   std::string name;
-  const backend::BreakFunction* host = nullptr;
+  backend::BreakFunction host;  // may be empty
   std::vector<ir::ValueId> operands;
   std::vector<ir::ValueId> results;
   std::vector<PlacedLaunch> launches;
@@ -93,7 +93,7 @@ class CpuExecutable : public backend::Executable {
   ThreadTeam* team_;
   const Arena* arena_;
   const Weights* weights_;
-  ir::LiveCounts limits_;  // static sizes by tag
+  ir::LiveCounts limits_;  // static sizes by tag; -1: the step has no such dimension
   ir::LiveCounts live_;
   const int32_t* live_at_ = nullptr;
   backend::AddressGuard guard_;

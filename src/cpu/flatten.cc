@@ -23,6 +23,7 @@ class Flattener {
     passes::Substitution replaced(step_.f.types.size());
     DI_RETURN_IF_ERROR(Emit(module_.entry().nodes, Predicate(), &replaced));
     for (ir::Output& output : step_.f.outputs) output.value = replaced(output.value);
+    step_.aliases = AliasesOf(step_.f.name);
     for (ir::ValueId value = 0; value < static_cast<ir::ValueId>(step_.f.types.size()); ++value) {
       step_.roots.push_back(Root(value));
     }
@@ -48,7 +49,15 @@ class Flattener {
     const std::vector<ir::ValueId> outputs = passes::Splice(*module_.Find(name), operands, &step_.f, &body);
     passes::Substitution inner(step_.f.types.size());
     DI_RETURN_IF_ERROR(Emit(std::move(body), predicate, &inner));
-    for (size_t i = 0; i < results.size(); ++i) replaced->Set(results[i], inner(outputs[i]));
+    const std::vector<ir::Alias> aliases = AliasesOf(name);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const ir::ValueId output = inner(outputs[i]);
+      if (const ir::ValueId state = StateOf(aliases, i, operands); state != ir::kNoValue) {
+        replaced->Set(results[i], InPlaceOf(state, output, predicate));
+      } else {
+        replaced->Set(results[i], IsState(output) ? Copy(output, predicate) : output);
+      }
+    }
     return {};
   }
 
@@ -63,10 +72,12 @@ class Flattener {
       const std::vector<ir::ValueId> outputs = passes::Splice(*module_.Find(branches[branch]), operands, &step_.f, &body);
       passes::Substitution inner(step_.f.types.size());
       DI_RETURN_IF_ERROR(Emit(std::move(body), predicate, &inner));
+      const std::vector<ir::Alias> aliases = AliasesOf(branches[branch]);
       for (size_t i = 0; i < outputs.size(); ++i) {
         const ir::ValueId from = inner(outputs[i]);
-        if (IsStateOutput(branches[branch], i)) {
-          Share(node.results[i], from);
+        if (const ir::ValueId state = StateOf(aliases, i, operands); state != ir::kNoValue) {
+          InPlaceOf(state, from, predicate);
+          Share(node.results[i], state);
         } else {
           Append({ir::Op::kConvert, {from}, {node.results[i]}, {}}, predicate);
         }
@@ -75,13 +86,38 @@ class Flattener {
     return {};
   }
 
-  bool IsStateOutput(const std::string& function, size_t output) const {
+  std::vector<ir::Alias> AliasesOf(const std::string& function) const {
     const auto it = module_.io_map.find(function);
-    if (it == module_.io_map.end()) return false;
-    for (const ir::Alias& alias : it->second) {
-      if (alias.output == static_cast<int>(output)) return true;
+    return it == module_.io_map.end() ? std::vector<ir::Alias>() : it->second;
+  }
+
+  // The state among the operands whose new content a callee's output is, or kNoValue.
+  ir::ValueId StateOf(const std::vector<ir::Alias>& aliases, size_t output,
+                      const std::vector<ir::ValueId>& operands) const {
+    for (const ir::Alias& alias : aliases) {
+      const bool own = alias.output == static_cast<int>(output);
+      if (own && IsState(operands[alias.input])) return operands[alias.input];
     }
-    return false;
+    return ir::kNoValue;
+  }
+
+  bool IsState(ir::ValueId value) const {
+    const ir::Input* input = step_.f.FindInput(Root(value));
+    return input != nullptr && input->kind == ir::InputKind::kState;
+  }
+
+  ir::ValueId Copy(ir::ValueId from, const Predicate& predicate) {
+    const ir::ValueId copy = step_.f.AddValue(step_.f.TypeOf(from));
+    Append({ir::Op::kConvert, {from}, {copy}, {}}, predicate);
+    return copy;
+  }
+
+  // `content` as a value that lies in the state: itself if it was written there.
+  ir::ValueId InPlaceOf(ir::ValueId state, ir::ValueId content, const Predicate& predicate) {
+    if (Root(content) == Root(state)) return content;
+    const ir::ValueId copy = Copy(content, predicate);
+    Share(copy, state);
+    return copy;
   }
 
   Status EmitBreak(const ir::Node& node, const Predicate& predicate, passes::Substitution* replaced) {
@@ -92,27 +128,28 @@ class Flattener {
     part.is_break = true;
     part.name = node.Str("name");
     if (options_.breaks != nullptr) {
-      if (const auto it = options_.breaks->find(part.name); it != options_.breaks->end()) part.host = &it->second;
+      if (const auto it = options_.breaks->find(part.name); it != options_.breaks->end()) part.host = it->second;
     }
     part.operands = node.operands;
     part.results = node.results;
+    if (part.host != nullptr) ShareStates(node, &part);
     step_.parts.push_back(std::move(part));
     if (step_.parts.back().host == nullptr) {
       in_break_ = true;
       DI_RETURN_IF_ERROR(EmitCallee(node.Str("body"), node.operands, node.results, predicate, replaced));
       in_break_ = false;
-    } else {
-      ShareStates(node);
     }
     step_.parts.emplace_back();
     return {};
   }
 
   // A host function writes states in place, like the body it stands in for.
-  void ShareStates(const ir::Node& node) {
-    const auto it = module_.io_map.find(node.Str("body"));
-    if (it == module_.io_map.end()) return;
-    for (const ir::Alias& alias : it->second) Share(node.results[alias.output], node.operands[alias.input]);
+  void ShareStates(const ir::Node& node, FlatPart* part) {
+    for (const ir::Alias& alias : AliasesOf(node.Str("body"))) {
+      ir::ValueId& operand = part->operands[alias.input];
+      if (!IsState(operand)) operand = Copy(operand, Predicate());
+      Share(node.results[alias.output], operand);
+    }
   }
 
   void Append(ir::Node node, const Predicate& predicate) {
@@ -133,10 +170,17 @@ class Flattener {
         case ir::Op::kIndexPutInplace:
           return MakeError(ErrorCode::kInternal, "index_put_", "the graph was not functionalized");
         case ir::Op::kIndexPut:
+          if (!IsState(node.operands[0])) node.operands[0] = Copy(node.operands[0], predicate);
           Share(node.results[0], node.operands[0]);
           Append(std::move(node), predicate);
           break;
-        case ir::Op::kReshape: Share(node.results[0], node.operands[0]); break;
+        case ir::Op::kReshape:
+          if (IsState(node.operands[0])) {
+            Append(std::move(node), predicate);
+          } else {
+            Share(node.results[0], node.operands[0]);
+          }
+          break;
         default: Append(std::move(node), predicate);
       }
     }

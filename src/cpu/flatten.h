@@ -2,7 +2,8 @@
 //
 // Nodes of a branch of `case` carry a predicate: they run when the scalar `predicate` equals `equals` (the last branch
 // also takes every index out of range). Reshapes cost nothing: roots maps every value to the value whose bytes it shares
-// (through reshape, in-place index_put and in-place structure). Pure.
+// (through reshape, in-place index_put and in-place structure). Only states are overwritten in place: another value that
+// is put into is copied first, and so is a view or a plain result of a state, which a later write would change. Pure.
 #pragma once
 
 #include <string>
@@ -24,7 +25,7 @@ struct FlatNode {
 struct FlatPart {
   bool is_break = false;
   std::string name;                               // of the break
-  const backend::BreakFunction* host = nullptr;   // stands in for the nodes; operands and results below
+  backend::BreakFunction host;                    // stands in for the nodes; operands and results below; may be empty
   std::vector<ir::ValueId> operands;
   std::vector<ir::ValueId> results;
   std::vector<FlatNode> nodes;
@@ -34,6 +35,7 @@ struct FlatStep {
   ir::Function f;  // values, inputs and outputs of the step; its nodes are in the parts
   std::vector<FlatPart> parts;
   std::vector<ir::ValueId> roots;
+  std::vector<ir::Alias> aliases;  // of the step
 };
 
 Result<FlatStep> Flatten(const ir::Module& module, const backend::CompileOptions& options);

@@ -27,6 +27,7 @@ class PlanBuilder {
 
   Result<StepPlan> Run() {
     CopySharedOutputs();
+    DI_RETURN_IF_ERROR(CopyNewStates());
     for (FlatPart& part : plan_.step.parts) DI_RETURN_IF_ERROR(LowerPart(&part));
     PlaceOutputs();
     PlaceValues();
@@ -40,9 +41,22 @@ class PlanBuilder {
   ValueId Root(ValueId value) const { return plan_.step.roots[value]; }
 
   bool IsAliased(size_t output) const {
-    const ValueId root = Root(plan_.step.f.outputs[output].value);
-    const ir::Input* input = plan_.step.f.FindInput(root);
-    return input != nullptr && input->kind == ir::InputKind::kState && input->name == plan_.step.f.outputs[output].name;
+    for (const ir::Alias& alias : plan_.step.aliases) {
+      if (alias.output == static_cast<int>(output)) return true;
+    }
+    return false;
+  }
+
+  // Appends a copy of `from` to the step; its bytes are those of `root`, or its own.
+  ValueId AppendCopy(ValueId from, ValueId root = ir::kNoValue) {
+    FlatStep& step = plan_.step;
+    const ValueId copy = step.f.AddValue(step.f.TypeOf(from));
+    step.roots.push_back(root == ir::kNoValue ? copy : root);
+    written_.push_back(-1);
+    read_.push_back(-1);
+    first_.push_back(-1);
+    step.parts.back().nodes.push_back({{ir::Op::kConvert, {from}, {copy}, {}}});
+    return copy;
   }
 
   // An output has a fixed buffer of its own. One that is an input, a constant or another output too needs a copy.
@@ -57,15 +71,24 @@ class PlanBuilder {
     }
     for (size_t i = 0; i < step.f.outputs.size(); ++i) {
       if (IsAliased(i) || taken.insert(Root(step.f.outputs[i].value)).second) continue;
-      const ValueId value = step.f.outputs[i].value;
-      const ValueId copy = step.f.AddValue(step.f.TypeOf(value));
-      step.roots.push_back(copy);
-      written_.push_back(-1);
-      read_.push_back(-1);
-      first_.push_back(-1);
-      step.parts.back().nodes.push_back({{ir::Op::kConvert, {value}, {copy}, {}}});
-      step.f.outputs[i].value = copy;
+      step.f.outputs[i].value = AppendCopy(step.f.outputs[i].value);
     }
+  }
+
+  // A state's new content that was not written in place goes there at the end, when nobody reads the old one any more.
+  Status CopyNewStates() {
+    FlatStep& step = plan_.step;
+    for (const ir::Alias& alias : step.aliases) {
+      ir::Output& output = step.f.outputs[alias.output];
+      const ValueId state = step.f.inputs[alias.input].value;
+      if (Root(output.value) == state) continue;
+      const ir::Input* other = step.f.FindInput(Root(output.value));
+      if (other != nullptr && other->kind == ir::InputKind::kState) {
+        return MakeError(ErrorCode::kUnsupported, output.name, "one state's content becomes another's");
+      }
+      output.value = AppendCopy(output.value, state);
+    }
+    return {};
   }
 
   // A node joins the open group unless it touches what the group writes, or writes what the group reads.

@@ -84,6 +84,10 @@ Status Weights::Pack(const std::vector<std::string>& names, const std::string& k
       entry->bytes = *stored;
       return {};
     }
+    if (stored) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      file_problem_ = fmt::format("{}: '{}' has {} bytes, not {}", file_, key, stored->size(), bytes);
+    }
   }
   const size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
   entry->memory.reset(static_cast<std::byte*>(std::aligned_alloc(bytes >= kHugePage ? kHugePage : 4096, rounded)));
@@ -96,6 +100,11 @@ Status Weights::Pack(const std::vector<std::string>& names, const std::string& k
   });
   entry->bytes = {entry->memory.get(), bytes};
   return {};
+}
+
+std::string Weights::file_problem() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return file_problem_;
 }
 
 Status Weights::Persist() {

@@ -35,7 +35,7 @@ class Weights {
   Status Persist();
   int64_t packed_bytes() const;
   // Why the file of an earlier start is not used; empty if it is, or if there is none.
-  const std::string& file_problem() const { return file_problem_; }
+  std::string file_problem() const;
 
  private:
   struct FreeAligned {

@@ -25,8 +25,8 @@ Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer
   if (prompt == 0) return MakeError(ErrorCode::kInvalidArgument, "prompt", "is empty");
   // Prompt logits alone may fill the context; generation needs room for one token.
   if (prompt > context || (prompt == context && !request.prompt_logits)) {
-    return MakeError(ErrorCode::kInvalidArgument, "prompt", "has {} tokens, the context is {} (context_length_exceeded)",
-                     prompt, context);
+    return MakeError(ErrorCode::kInvalidArgument, "prompt",
+                     "has {} tokens, the context is {} (context_length_exceeded)", prompt, context);
   }
   const int64_t vocab = runner_->model().info().vocab_size;
   for (const int32_t id : request.prompt) {
@@ -36,7 +36,10 @@ Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer
   }
   const int64_t room = context - prompt;
   const int64_t wanted = request.params.max_tokens;
-  if (wanted > room && !request.prompt_logits) {
+  if (wanted == 0 && !request.prompt_logits) {
+    return MakeError(ErrorCode::kInvalidArgument, "max_tokens", "must be >= 1, got 0");
+  }
+  if (wanted > room) {
     return MakeError(ErrorCode::kInvalidArgument, "max_tokens", "is {}, but the context of {} has room for {}", wanted,
                      context, room);
   }
@@ -114,7 +117,8 @@ void Engine::DeliverToken(Sequence* sequence, int64_t row, const runner::StepOut
   if (event.id < 0) {
     ++nan_rows_;
     Finish(sequence, FinishReason::kError,
-           Error{ErrorCode::kInternal, fmt::format("the logits at position {} hold a NaN (nan_logits)", sequence->length()), ""});
+           Error{ErrorCode::kInternal,
+                 fmt::format("the logits at position {} hold a NaN (nan_logits)", sequence->length()), ""});
     return;
   }
   if (sequence->request.params.logprobs >= 0) {
@@ -125,9 +129,11 @@ void Engine::DeliverToken(Sequence* sequence, int64_t row, const runner::StepOut
     }
   }
   sequence->tokens.push_back(event.id);
+  sequence->last_in_store = true;
   const bool goes_on = sequence->observer->OnToken(event);
   const std::vector<int32_t>& stops = sequence->request.stop_ids;
-  const bool eos = !sequence->request.params.ignore_eos && std::find(stops.begin(), stops.end(), event.id) != stops.end();
+  const bool eos =
+      !sequence->request.params.ignore_eos && std::find(stops.begin(), stops.end(), event.id) != stops.end();
   if (!goes_on || eos) {
     Finish(sequence, FinishReason::kStop);
   } else if (sequence->length() >= sequence->max_total) {

@@ -18,8 +18,8 @@ struct SamplingParams {
   double min_p = 0;          // [0, 1]; 0: off
   uint64_t seed = 0;
   uint32_t choice = 0;
-  int64_t max_tokens = -1;   // -1: what the context leaves
-  int32_t logprobs = -1;     // -1: none; 0: the token's own; n <= 20: also the n best
+  int64_t max_tokens = -1;  // -1: what the context leaves; 0: only together with prompt logits
+  int32_t logprobs = -1;    // -1: none; 0: the token's own; n <= 20: also the n best
   bool ignore_eos = false;
 };
 
@@ -36,8 +36,8 @@ struct TokenLogprob {
 
 struct TokenEvent {
   int32_t id = 0;
-  float logprob = 0;               // if asked for
-  std::vector<TokenLogprob> top;   // best first
+  float logprob = 0;              // if asked for
+  std::vector<TokenLogprob> top;  // best first
 };
 
 // Told of everything that happens to its request, from within Engine::Step.

@@ -7,7 +7,9 @@
 namespace deepinfer::engine {
 namespace {
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 }  // namespace
 
@@ -15,12 +17,15 @@ Scheduler::Scheduler(SchedulerLimits limits, int64_t num_blocks) : limits_(limit
   for (int64_t slot = limits.max_seqs - 1; slot >= 0; --slot) free_slots_.push_back(static_cast<int32_t>(slot));
 }
 
-void Scheduler::Add(Sequence* sequence) { waiting_.push_back(sequence); }
+void Scheduler::Add(Sequence* sequence) {
+  waiting_.push_back(sequence);
+}
 
 void Scheduler::Remove(Sequence* sequence) {
   blocks_.Release(&sequence->block_table);
   if (sequence->slot >= 0) free_slots_.push_back(sequence->slot);
   sequence->slot = -1;
+  sequence->last_in_store = false;
   std::erase(waiting_, sequence);
   std::erase(running_, sequence);
 }
@@ -38,13 +43,19 @@ bool Scheduler::Admit() {
 }
 
 bool Scheduler::Next(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled) {
-  while (Admit()) {
-  }
-  const bool prefill_first = !last_was_prefill_;
-  last_was_prefill_ = prefill_first;
-  if (prefill_first ? PlanPrefill(plan, scheduled) : PlanDecode(plan, scheduled)) return true;
-  last_was_prefill_ = !prefill_first;
-  return prefill_first ? PlanDecode(plan, scheduled) : PlanPrefill(plan, scheduled);
+  int64_t preemptions = 0;
+  do {
+    preemptions = preemptions_;
+    while (Admit()) {
+    }
+    const bool prefill_first = !last_was_prefill_;
+    last_was_prefill_ = prefill_first;
+    if (prefill_first ? PlanPrefill(plan, scheduled) : PlanDecode(plan, scheduled)) return true;
+    last_was_prefill_ = !prefill_first;
+    if (prefill_first ? PlanDecode(plan, scheduled) : PlanPrefill(plan, scheduled)) return true;
+    // The only decoding sequence may have given up its own blocks: an older prompt that waits for them can go on now.
+  } while (preemptions_ != preemptions);
+  return false;
 }
 
 // Prompt logits need a row for every token, so they bound the chunk by the rows that are left.
@@ -81,7 +92,8 @@ void Scheduler::AddRow(const Sequence& sequence, int32_t token, bool samples, ru
     row.top_p = static_cast<float>(params.top_p);
     row.min_p = static_cast<float>(params.min_p);
     row.want_logprobs = params.logprobs;
-    if (row.temperature > 0) row.uniform = Uniform(params.seed, params.choice, static_cast<uint64_t>(sequence.length()));
+    if (row.temperature > 0)
+      row.uniform = Uniform(params.seed, params.choice, static_cast<uint64_t>(sequence.length()));
   }
   plan->rows.push_back(row);
 }
@@ -127,7 +139,8 @@ bool Scheduler::PlanPrefill(runner::StepPlan* plan, std::vector<ScheduledSequenc
   }
   if (!scheduled->empty()) return true;
   // Every prompt waits for blocks and nobody decodes: the oldest takes those of the youngest.
-  const bool anyone_decodes = std::any_of(running_.begin(), running_.end(), [](Sequence* s) { return s->ready_to_decode(); });
+  const bool anyone_decodes =
+      std::any_of(running_.begin(), running_.end(), [](Sequence* s) { return s->ready_to_decode(); });
   if (running_.size() < 2 || anyone_decodes) return false;
   Preempt(running_.back());
   return PlanPrefill(plan, scheduled);

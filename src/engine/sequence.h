@@ -19,13 +19,14 @@ struct Sequence {
   int64_t prompt_logits_done = 0;    // positions reported
   std::vector<int32_t> block_table;
   int32_t slot = -1;                 // token store row; -1: waiting
+  bool last_in_store = false;        // that row holds the last token; lost with the row in a preemption
   int64_t max_total = 0;             // prompt + generated at most
   bool cancelled = false;
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }
   int64_t generated() const { return length() - static_cast<int64_t>(request.prompt.size()); }
-  // All but the last token are computed: the next step is a decode.
-  bool ready_to_decode() const { return generated() > 0 && computed == length() - 1; }
+  // All but the last token are computed and the store has that one: the next step is a decode.
+  bool ready_to_decode() const { return last_in_store && computed == length() - 1; }
 };
 
 }  // namespace deepinfer::engine

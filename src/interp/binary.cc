@@ -138,24 +138,39 @@ BlockFunction ForBits(DType dtype) {
 BlockFunction Choose(ir::Op op, DType dtype) {
   using ir::Op;
   switch (op) {
-    case Op::kAdd: return ForNumber<Add>(dtype);
-    case Op::kSub: return ForNumber<Sub>(dtype);
-    case Op::kMul: return ForNumber<Mul>(dtype);
-    case Op::kDiv: return ForNumber<Div>(dtype);
-    case Op::kRem: return ForNumber<Rem>(dtype);
-    case Op::kPow: return DispatchFloat(dtype, [](auto tag) -> BlockFunction { return Block<tag.value, Pow>; });
-    case Op::kMax: return ForNumber<Max>(dtype);
-    case Op::kMin: return ForNumber<Min>(dtype);
-    case Op::kAnd: return ForBits<And>(dtype);
-    case Op::kOr: return ForBits<Or>(dtype);
-    case Op::kXor: return ForBits<Xor>(dtype);
-    case Op::kShiftLeft: return ForInteger<ShiftLeft>(dtype);
-    default: return ForInteger<ShiftRight>(dtype);
+    case Op::kAdd:
+      return ForNumber<Add>(dtype);
+    case Op::kSub:
+      return ForNumber<Sub>(dtype);
+    case Op::kMul:
+      return ForNumber<Mul>(dtype);
+    case Op::kDiv:
+      return ForNumber<Div>(dtype);
+    case Op::kRem:
+      return ForNumber<Rem>(dtype);
+    case Op::kPow:
+      return DispatchFloat(dtype, [](auto tag) -> BlockFunction { return Block<tag.value, Pow>; });
+    case Op::kMax:
+      return ForNumber<Max>(dtype);
+    case Op::kMin:
+      return ForNumber<Min>(dtype);
+    case Op::kAnd:
+      return ForBits<And>(dtype);
+    case Op::kOr:
+      return ForBits<Or>(dtype);
+    case Op::kXor:
+      return ForBits<Xor>(dtype);
+    case Op::kShiftLeft:
+      return ForInteger<ShiftLeft>(dtype);
+    default:
+      return ForInteger<ShiftRight>(dtype);
   }
 }
 
 }  // namespace
 
-Prepared PrepareBinary(const PrepareContext& c) { return MakeElementwise(c, Choose(c.node.op, c.ResultType().dtype)); }
+Prepared PrepareBinary(const PrepareContext& c) {
+  return MakeElementwise(c, Choose(c.node.op, c.ResultType().dtype));
+}
 
 }  // namespace deepinfer::interp

@@ -67,10 +67,14 @@ Prepared PrepareCompare(const PrepareContext& c) {
 
 Prepared PrepareSelect(const PrepareContext& c) {
   switch (SizeOf(c.ResultType().dtype)) {
-    case 1: return MakeElementwise(c, SelectBlock<uint8_t>);
-    case 2: return MakeElementwise(c, SelectBlock<uint16_t>);
-    case 4: return MakeElementwise(c, SelectBlock<uint32_t>);
-    default: return MakeElementwise(c, SelectBlock<uint64_t>);
+    case 1:
+      return MakeElementwise(c, SelectBlock<uint8_t>);
+    case 2:
+      return MakeElementwise(c, SelectBlock<uint16_t>);
+    case 4:
+      return MakeElementwise(c, SelectBlock<uint32_t>);
+    default:
+      return MakeElementwise(c, SelectBlock<uint64_t>);
   }
 }
 

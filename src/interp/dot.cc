@@ -58,7 +58,8 @@ Axis MakeAxis(const ir::Type& type, const std::vector<int64_t>& dims) {
   return axis;
 }
 
-std::vector<int64_t> FreeDims(const ir::Type& type, const std::vector<int64_t>& batch, const std::vector<int64_t>& contract) {
+std::vector<int64_t> FreeDims(const ir::Type& type, const std::vector<int64_t>& batch,
+                              const std::vector<int64_t>& contract) {
   std::vector<int64_t> free;
   for (int64_t i = 0; i < type.rank(); ++i) {
     const bool used = std::find(batch.begin(), batch.end(), i) != batch.end() ||
@@ -88,8 +89,9 @@ void TransposeFour(const float* const* columns, int64_t k0, int64_t begin, int64
     const Four high01 = __builtin_shufflevector(in[0], in[1], 2, 6, 3, 7);
     const Four low23 = __builtin_shufflevector(in[2], in[3], 0, 4, 1, 5);
     const Four high23 = __builtin_shufflevector(in[2], in[3], 2, 6, 3, 7);
-    const Four out[4] = {__builtin_shufflevector(low01, low23, 0, 1, 4, 5), __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
-                         __builtin_shufflevector(high01, high23, 0, 1, 4, 5), __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
+    const Four out[4] = {
+        __builtin_shufflevector(low01, low23, 0, 1, 4, 5), __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+        __builtin_shufflevector(high01, high23, 0, 1, 4, 5), __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
     for (int r = 0; r < 4; ++r) std::memcpy(to + (j + r) * width, &out[r], sizeof(Four));
   }
   for (; j < end; ++j) {
@@ -205,7 +207,8 @@ class DotNode final : public PreparedNode {
   bool Direct(const Problem& p, int64_t n) const { return out_ == DType::kF32 && n + kernel_.columns <= p.n; }
 
   // Lines of the lhs, k contiguous: in place if they lie so, else packed.
-  const float* Rows(const Problem& p, int64_t b, int64_t m0, int64_t m, int64_t k0, int64_t k, float* packed, int64_t* ld) const {
+  const float* Rows(const Problem& p, int64_t b, int64_t m0, int64_t m, int64_t k0, int64_t k, float* packed,
+                    int64_t* ld) const {
     if (in_ == DType::kF32 && m_.linear() && lhs_k_.linear() && (lhs_k_.stride == 1 || lhs_k_.size <= 1)) {
       *ld = m_.stride;
       return reinterpret_cast<const float*>(p.lhs) + lhs_b_.At(b) + m0 * m_.stride + k0;
@@ -222,7 +225,8 @@ class DotNode final : public PreparedNode {
   }
 
   // Columns n.. of the rhs as [k][columns]: in place if they lie so, else packed, with zeros past the last one.
-  const float* Panel(const Problem& p, int64_t b, int64_t n, int64_t count, int64_t k0, int64_t k, float* packed, int64_t* ld) const {
+  const float* Panel(const Problem& p, int64_t b, int64_t n, int64_t count, int64_t k0, int64_t k, float* packed,
+                     int64_t* ld) const {
     const int64_t width = kernel_.columns;
     const bool whole = count == width;
     if (in_ == DType::kF32 && whole && rhs_k_.linear() && n_.linear() && n_.stride == 1) {
@@ -240,7 +244,8 @@ class DotNode final : public PreparedNode {
         int64_t i = 0;
         if constexpr (decltype(tag)::value == DType::kF32) {
           for (; lines && i + 4 <= count; i += 4) {
-            const float* columns[4] = {x + n_.At(n + i), x + n_.At(n + i + 1), x + n_.At(n + i + 2), x + n_.At(n + i + 3)};
+            const float* columns[4] = {x + n_.At(n + i), x + n_.At(n + i + 1), x + n_.At(n + i + 2),
+                                       x + n_.At(n + i + 3)};
             TransposeFour(columns, k0, j0, j1, packed + i, width);
           }
         }
@@ -253,7 +258,8 @@ class DotNode final : public PreparedNode {
     return packed;
   }
 
-  void Round(const Problem& p, int64_t b, int64_t m0, int64_t m, int64_t n, int64_t count, const float* sums, int64_t ld) const {
+  void Round(const Problem& p, int64_t b, int64_t m0, int64_t m, int64_t n, int64_t count, const float* sums,
+             int64_t ld) const {
     DispatchFloat(out_, [&](auto tag) {
       using S = Storage<decltype(tag)::value>;
       auto* out = reinterpret_cast<typename S::T*>(p.out) + (b * p.m + m0) * p.n + n;
@@ -275,6 +281,8 @@ class DotNode final : public PreparedNode {
 
 }  // namespace
 
-Prepared PrepareDot(const PrepareContext& c) { return std::make_unique<DotNode>(c); }
+Prepared PrepareDot(const PrepareContext& c) {
+  return std::make_unique<DotNode>(c);
+}
 
 }  // namespace deepinfer::interp

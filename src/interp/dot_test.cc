@@ -18,8 +18,11 @@ struct DotCase {
 };
 
 ir::AttrMap Attrs(const DotCase& c, DType result) {
-  return {{"lhs_batch", c.lhs_batch}, {"rhs_batch", c.rhs_batch}, {"lhs_contract", c.lhs_contract},
-          {"rhs_contract", c.rhs_contract}, {"dtype", std::string(ToString(result))}};
+  return {{"lhs_batch", c.lhs_batch},
+          {"rhs_batch", c.rhs_batch},
+          {"lhs_contract", c.lhs_contract},
+          {"rhs_contract", c.rhs_contract},
+          {"dtype", std::string(ToString(result))}};
 }
 
 Ints Unflatten(int64_t flat, const Ints& sizes) {
@@ -78,19 +81,19 @@ std::vector<double> Naive(const Tensor& a, const Tensor& b, const DotCase& c, st
 
 TEST(DotTest, AnyArrangementOfDimensionsAndEveryDType) {
   const std::vector<DotCase> cases = {
-      {{5, 70}, {45, 70}, {}, {}, {1}, {1}},                          // x . w^T
-      {{5, 70}, {70, 64}, {}, {}, {1}, {0}},                          // x . w, the rhs in place
-      {{70, 5}, {70, 33}, {}, {}, {0}, {0}},                          // both along columns
-      {{3, 2, 4, 16}, {3, 2, 50, 16}, {0, 1}, {0, 1}, {3}, {3}},      // scores of uniform attention
-      {{3, 2, 4, 50}, {3, 2, 50, 64}, {0, 1}, {0, 1}, {3}, {2}},      // weights times values
-      {{2, 6, 7}, {6, 3, 2}, {0}, {2}, {1}, {0}},                     // batch last on the right
-      {{4, 3, 5}, {5, 6, 3}, {}, {}, {1, 2}, {2, 0}},                 // two contracted dimensions, crossed
-      {{3, 1100}, {40, 1100}, {}, {}, {1}, {1}},                      // deeper than one pass
-      {{300, 20}, {300, 20}, {}, {}, {1}, {1}},                       // more rows than one task
-      {{7}, {7}, {}, {}, {0}, {0}},                                   // a scalar
-      {{3, 0}, {4, 0}, {}, {}, {1}, {1}},                             // nothing to add: zeros
-      {{2, 3, 4}, {4, 5}, {}, {}, {2}, {0}},                          // two free dimensions
-      {{2, 5, 3, 4}, {2, 3, 6, 4}, {0, 2}, {0, 1}, {3}, {3}},         // free dimension between batches
+      {{5, 70}, {45, 70}, {}, {}, {1}, {1}},                      // x . w^T
+      {{5, 70}, {70, 64}, {}, {}, {1}, {0}},                      // x . w, the rhs in place
+      {{70, 5}, {70, 33}, {}, {}, {0}, {0}},                      // both along columns
+      {{3, 2, 4, 16}, {3, 2, 50, 16}, {0, 1}, {0, 1}, {3}, {3}},  // scores of uniform attention
+      {{3, 2, 4, 50}, {3, 2, 50, 64}, {0, 1}, {0, 1}, {3}, {2}},  // weights times values
+      {{2, 6, 7}, {6, 3, 2}, {0}, {2}, {1}, {0}},                 // batch last on the right
+      {{4, 3, 5}, {5, 6, 3}, {}, {}, {1, 2}, {2, 0}},             // two contracted dimensions, crossed
+      {{3, 1100}, {40, 1100}, {}, {}, {1}, {1}},                  // deeper than one pass
+      {{300, 20}, {300, 20}, {}, {}, {1}, {1}},                   // more rows than one task
+      {{7}, {7}, {}, {}, {0}, {0}},                               // a scalar
+      {{3, 0}, {4, 0}, {}, {}, {1}, {1}},                         // nothing to add: zeros
+      {{2, 3, 4}, {4, 5}, {}, {}, {2}, {0}},                      // two free dimensions
+      {{2, 5, 3, 4}, {2, 3, 6, 4}, {0, 2}, {0, 1}, {3}, {3}},     // free dimension between batches
   };
   for (const DotCase& c : cases) {
     for (const DType dtype : kFloats) {

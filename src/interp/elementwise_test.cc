@@ -92,9 +92,12 @@ TEST(ElementwiseTest, IntegerBinaryOpsAreExact) {
       {Op::kRem, [](double a, double b) { return std::fmod(a, b); }},
       {Op::kMax, [](double a, double b) { return std::max(a, b); }},
       {Op::kMin, [](double a, double b) { return std::min(a, b); }},
-      {Op::kAnd, [](double a, double b) { return static_cast<double>(static_cast<int64_t>(a) & static_cast<int64_t>(b)); }},
-      {Op::kOr, [](double a, double b) { return static_cast<double>(static_cast<int64_t>(a) | static_cast<int64_t>(b)); }},
-      {Op::kXor, [](double a, double b) { return static_cast<double>(static_cast<int64_t>(a) ^ static_cast<int64_t>(b)); }},
+      {Op::kAnd,
+       [](double a, double b) { return static_cast<double>(static_cast<int64_t>(a) & static_cast<int64_t>(b)); }},
+      {Op::kOr,
+       [](double a, double b) { return static_cast<double>(static_cast<int64_t>(a) | static_cast<int64_t>(b)); }},
+      {Op::kXor,
+       [](double a, double b) { return static_cast<double>(static_cast<int64_t>(a) ^ static_cast<int64_t>(b)); }},
   };
   for (const BinaryCase& c : cases) {
     for (const DType dtype : kIntegers) {
@@ -102,7 +105,8 @@ TEST(ElementwiseTest, IntegerBinaryOpsAreExact) {
       const Tensor a = is_signed ? Random(dtype, {300}, 4, -11, 11) : Random(dtype, {300}, 4, 9, 11);
       const Tensor b = Random(dtype, {300}, 5, 1, 9);
       const Tensor y = RunOne(c.op, {a, b});
-      for (int64_t i = 0; i < a.size(); ++i) ASSERT_EQ(y.At(i), c.f(a.At(i), b.At(i))) << ToString(c.op) << ToString(dtype);
+      for (int64_t i = 0; i < a.size(); ++i)
+        ASSERT_EQ(y.At(i), c.f(a.At(i), b.At(i))) << ToString(c.op) << ToString(dtype);
     }
   }
 }
@@ -266,7 +270,8 @@ TEST(ElementwiseTest, AThreadTeamChangesNothing) {
 }
 
 TEST(ElementwiseTest, WhatIsNoPrimitiveIsRefused) {
-  for (const auto& [op, count] : std::vector<std::pair<Op, int>>{{Op::kGlu, 2}, {Op::kIndexPutInplace, 3}, {Op::kCall, 0}}) {
+  for (const auto& [op, count] :
+       std::vector<std::pair<Op, int>>{{Op::kGlu, 2}, {Op::kIndexPutInplace, 3}, {Op::kCall, 0}}) {
     ir::Function f;
     ir::Node node;
     node.op = op;

@@ -107,7 +107,8 @@ class DynamicSliceNode final : public PreparedNode {
     part_rows_ = part.rank() > 0 ? part.dims[0].size : 1;
     const std::vector<int64_t> dense = RowMajorStrides(part);
     const bool live = result_.first.tag != ir::DimTag::kNone;
-    copy_ = std::make_unique<StridedCopy>(bytes_, part.Shape(), update_ ? dense : strides_, update_ ? strides_ : dense, live);
+    copy_ = std::make_unique<StridedCopy>(bytes_, part.Shape(), update_ ? dense : strides_, update_ ? strides_ : dense,
+                                          live);
   }
 
   void Run(const void* const* operands, void* const* results, const ir::LiveCounts& live, ThreadTeam* team) override {
@@ -142,9 +143,17 @@ class DynamicSliceNode final : public PreparedNode {
 
 }  // namespace
 
-Prepared PrepareTake(const PrepareContext& c) { return std::make_unique<TakeNode>(c); }
-Prepared PrepareIndexPut(const PrepareContext& c) { return std::make_unique<IndexPutNode>(c); }
-Prepared PrepareDynamicSlice(const PrepareContext& c) { return std::make_unique<DynamicSliceNode>(c); }
-Prepared PrepareDynamicUpdateSlice(const PrepareContext& c) { return std::make_unique<DynamicSliceNode>(c); }
+Prepared PrepareTake(const PrepareContext& c) {
+  return std::make_unique<TakeNode>(c);
+}
+Prepared PrepareIndexPut(const PrepareContext& c) {
+  return std::make_unique<IndexPutNode>(c);
+}
+Prepared PrepareDynamicSlice(const PrepareContext& c) {
+  return std::make_unique<DynamicSliceNode>(c);
+}
+Prepared PrepareDynamicUpdateSlice(const PrepareContext& c) {
+  return std::make_unique<DynamicSliceNode>(c);
+}
 
 }  // namespace deepinfer::interp

@@ -2,13 +2,13 @@
 //
 // PrepareNode checks and precomputes everything (strides, index maps) once; PreparedNode::Run reads operand buffers and
 // writes result buffers and allocates nothing. Values are stored in their own dtype; floats are computed in f32 and
-// rounded once; integers wrap. Only the live part is computed: where the first dimension of a result carries a tag, rows
-// past its live count are left as they are, and a reduction or contraction over a tagged dimension stops at its live
-// count. Sums run in ascending index order, so a row's bits never depend on what else is there.
-// Details that StableHLO leaves open: take clamps indices; index_put drops rows whose index is out of range; sort is
-// stable and puts NaN last in both directions; top_k breaks ties by the lower index; shift_right is arithmetic for
-// signed types; integer division by zero gives -1 and its remainder the dividend; float to integer saturates, NaN is 0.
-// A PreparedNode is used by one thread at a time; nodes of one Workspace are never run at the same time.
+// rounded once; integers wrap. Only the live part is computed: where the first dimension of a result carries a tag,
+// rows past its live count are left as they are, and a reduction or contraction over a tagged dimension stops at its
+// live count. Sums run in ascending index order, so a row's bits never depend on what else is there. Details that
+// StableHLO leaves open: take clamps indices; index_put drops rows whose index is out of range; sort is stable and puts
+// NaN last in both directions; top_k breaks ties by the lower index; shift_right is arithmetic for signed types;
+// integer division by zero gives -1 and its remainder the dividend; float to integer saturates, NaN is 0. A
+// PreparedNode is used by one thread at a time; nodes of one Workspace are never run at the same time.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,9 @@
 
 namespace deepinfer::interp {
 
-void Workspace::Free::operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t(64)); }
+void Workspace::Free::operator()(std::byte* p) const {
+  ::operator delete[](p, std::align_val_t(64));
+}
 
 void Workspace::Reserve(size_t bytes_per_member) {
   if (bytes_per_member <= capacity_) return;
@@ -41,7 +43,8 @@ Prepared Dispatch(const PrepareContext& c) {
     case Op::kCos:
     case Op::kLogistic:
     case Op::kFloor:
-    case Op::kNot: return PrepareUnary(c);
+    case Op::kNot:
+      return PrepareUnary(c);
     case Op::kAdd:
     case Op::kSub:
     case Op::kMul:
@@ -54,29 +57,47 @@ Prepared Dispatch(const PrepareContext& c) {
     case Op::kOr:
     case Op::kXor:
     case Op::kShiftLeft:
-    case Op::kShiftRight: return PrepareBinary(c);
-    case Op::kCompare: return PrepareCompare(c);
-    case Op::kSelect: return PrepareSelect(c);
-    case Op::kConvert: return PrepareConvert(c);
+    case Op::kShiftRight:
+      return PrepareBinary(c);
+    case Op::kCompare:
+      return PrepareCompare(c);
+    case Op::kSelect:
+      return PrepareSelect(c);
+    case Op::kConvert:
+      return PrepareConvert(c);
     case Op::kBitcastConvert:
-    case Op::kReshape: return PrepareCopy(c);
-    case Op::kConstant: return PrepareConstant(c);
-    case Op::kIota: return PrepareIota(c);
+    case Op::kReshape:
+      return PrepareCopy(c);
+    case Op::kConstant:
+      return PrepareConstant(c);
+    case Op::kIota:
+      return PrepareIota(c);
     case Op::kBroadcastInDim:
     case Op::kTranspose:
     case Op::kSlice:
     case Op::kConcatenate:
-    case Op::kPad: return PrepareMove(c);
-    case Op::kDynamicSlice: return PrepareDynamicSlice(c);
-    case Op::kDynamicUpdateSlice: return PrepareDynamicUpdateSlice(c);
-    case Op::kDotGeneral: return PrepareDot(c);
-    case Op::kReduce: return PrepareReduce(c);
-    case Op::kCumsum: return PrepareCumsum(c);
-    case Op::kTake: return PrepareTake(c);
-    case Op::kIndexPut: return PrepareIndexPut(c);
-    case Op::kSort: return PrepareSort(c);
-    case Op::kTopK: return PrepareTopK(c);
-    default: return MakeError(ErrorCode::kUnsupported, ToString(c.node.op), "is not a primitive");
+    case Op::kPad:
+      return PrepareMove(c);
+    case Op::kDynamicSlice:
+      return PrepareDynamicSlice(c);
+    case Op::kDynamicUpdateSlice:
+      return PrepareDynamicUpdateSlice(c);
+    case Op::kDotGeneral:
+      return PrepareDot(c);
+    case Op::kReduce:
+      return PrepareReduce(c);
+    case Op::kCumsum:
+      return PrepareCumsum(c);
+    case Op::kTake:
+      return PrepareTake(c);
+    case Op::kIndexPut:
+      return PrepareIndexPut(c);
+    case Op::kSort:
+      return PrepareSort(c);
+    case Op::kTopK:
+      return PrepareTopK(c);
+    default:
+      return MakeError(ErrorCode::kUnsupported, ToString(c.node.op), "is not a primitive");
   }
 }
 
@@ -98,7 +119,8 @@ Result<std::unique_ptr<PreparedNode>> PrepareNode(const ir::Function& function, 
       }
       const ir::Type& type = function.TypeOf(value);
       if (type.rank() > kMaxRank) {
-        return MakeError(ErrorCode::kUnsupported, info.name, "{} has more than {} dimensions", ToString(type), kMaxRank);
+        return MakeError(ErrorCode::kUnsupported, info.name, "{} has more than {} dimensions", ToString(type),
+                         kMaxRank);
       }
     }
   }

@@ -24,7 +24,8 @@ struct Sum {
   }
 };
 template <class T>
-constexpr T kLowest = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+constexpr T kLowest =
+    std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
 template <class T>
 constexpr T kHighest = std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
 // A NaN wins.
@@ -158,7 +159,8 @@ class ReduceNode final : public PreparedNode {
         typename S::C acc = Op::Init(typename S::C());
         if (length > 0) {
           Walk inner(reduced_, reduced_sizes, 0);
-          for (int64_t k = 0; k < length; ++k, inner.Next()) acc = Op::Apply(acc, S::Load(x[walk.offset() + inner.offset()]));
+          for (int64_t k = 0; k < length; ++k, inner.Next())
+            acc = Op::Apply(acc, S::Load(x[walk.offset() + inner.offset()]));
         }
         y[i] = S::Store(acc);
       }
@@ -167,7 +169,8 @@ class ReduceNode final : public PreparedNode {
 
   // Eight chains at once.
   template <DType D, class Op>
-  static void Rows8(const typename Storage<D>::T* x, typename Storage<D>::T* y, Walk* walk, int64_t length, int64_t stride) {
+  static void Rows8(const typename Storage<D>::T* x, typename Storage<D>::T* y, Walk* walk, int64_t length,
+                    int64_t stride) {
     using S = Storage<D>;
     const typename S::T* row[kChains];
     typename S::C acc[kChains];
@@ -239,8 +242,12 @@ class CumsumNode final : public PreparedNode {
 
 }  // namespace
 
-Prepared PrepareReduce(const PrepareContext& c) { return std::make_unique<ReduceNode>(c); }
+Prepared PrepareReduce(const PrepareContext& c) {
+  return std::make_unique<ReduceNode>(c);
+}
 
-Prepared PrepareCumsum(const PrepareContext& c) { return std::make_unique<CumsumNode>(c); }
+Prepared PrepareCumsum(const PrepareContext& c) {
+  return std::make_unique<CumsumNode>(c);
+}
 
 }  // namespace deepinfer::interp

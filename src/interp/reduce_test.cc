@@ -26,7 +26,11 @@ std::vector<double> Naive(const Tensor& x, const Ints& reduced, const std::strin
     kept_stride[i] = results;
     results *= shape[i];
   }
-  std::vector<double> out(results, kind == "sum" ? 0 : kind == "max" ? -kInf : kind == "min" ? kInf : kind == "and" ? 1 : 0);
+  std::vector<double> out(results, kind == "sum"   ? 0
+                                   : kind == "max" ? -kInf
+                                   : kind == "min" ? kInf
+                                   : kind == "and" ? 1
+                                                   : 0);
   for (int64_t n = 0; n < x.size(); ++n) {
     int64_t rest = n;
     int64_t at = 0;
@@ -45,8 +49,9 @@ std::vector<double> Naive(const Tensor& x, const Ints& reduced, const std::strin
 }
 
 TEST(ReduceTest, EveryKindDTypeAndPlacement) {
-  const std::vector<Shape> shapes = {{{40, 17}, {1}},       {{17, 40}, {0}},    {{3, 5, 7}, {1}},      {{3, 5, 7}, {0, 2}},
-                                     {{2, 3, 4, 5}, {1, 2}}, {{2, 3, 4, 5}, {0, 3}}, {{6, 5}, {0, 1}}, {{6, 5}, {}}};
+  const std::vector<Shape> shapes = {
+      {{40, 17}, {1}},        {{17, 40}, {0}},        {{3, 5, 7}, {1}}, {{3, 5, 7}, {0, 2}},
+      {{2, 3, 4, 5}, {1, 2}}, {{2, 3, 4, 5}, {0, 3}}, {{6, 5}, {0, 1}}, {{6, 5}, {}}};
   for (const Shape& shape : shapes) {
     for (const DType dtype : kAll) {
       const Tensor x = dtype == DType::kF8E4M3 ? Random(dtype, shape.dims, 1, -0.1, 0.1) : Random(dtype, shape.dims, 1);
@@ -57,7 +62,8 @@ TEST(ReduceTest, EveryKindDTypeAndPlacement) {
         const std::vector<double> want = Naive(x, shape.reduced, kind);
         ASSERT_EQ(y.size(), static_cast<int64_t>(want.size()));
         for (int64_t i = 0; i < y.size(); ++i) {
-          ASSERT_NEAR(y.At(i), want[i], IsFloat(dtype) ? Ulp(dtype, want[i]) + 1e-4 : 0) << kind << " " << ToString(x.type);
+          ASSERT_NEAR(y.At(i), want[i], IsFloat(dtype) ? Ulp(dtype, want[i]) + 1e-4 : 0)
+              << kind << " " << ToString(x.type);
         }
       }
     }
@@ -83,7 +89,9 @@ TEST(ReduceTest, EmptyReductionsGiveTheNeutralElement) {
   for (const auto& [kind, want] : cases) {
     EXPECT_EQ(RunOne(Op::kReduce, {x}, {{"kind", std::string(kind)}, {"dims", Ints{1}}}).At(2), want);
   }
-  EXPECT_EQ(RunOne(Op::kReduce, {Tensor(ir::Type(DType::kI1, {0}))}, {{"kind", std::string("and")}, {"dims", Ints{0}}}).At(0), 1);
+  EXPECT_EQ(
+      RunOne(Op::kReduce, {Tensor(ir::Type(DType::kI1, {0}))}, {{"kind", std::string("and")}, {"dims", Ints{0}}}).At(0),
+      1);
 }
 
 TEST(ReduceTest, MaxLetsNaNWin) {
@@ -97,7 +105,8 @@ TEST(ReduceTest, StopsAtLiveCountsOfResultAndOfReducedDimensions) {
   Tensor x = Random(DType::kF32, {{6, DimTag::kTokens}, 4}, 3);
   for (int i = 8; i < 24; ++i) x.Set(i, kNaN);
   const ir::LiveCounts live = LiveTokens(2);
-  const Tensor rows = RunOne(Op::kReduce, {x}, {{"kind", std::string("sum")}, {"dims", Ints{1}}}, {}, live, nullptr, 0xff);
+  const Tensor rows =
+      RunOne(Op::kReduce, {x}, {{"kind", std::string("sum")}, {"dims", Ints{1}}}, {}, live, nullptr, 0xff);
   EXPECT_FALSE(std::isnan(rows.At(1)));
   EXPECT_TRUE(std::isnan(rows.At(2)));
   const Tensor columns = RunOne(Op::kReduce, {x}, {{"kind", std::string("sum")}, {"dims", Ints{0}}}, {}, live);

@@ -17,7 +17,8 @@ class CopyNode final : public PreparedNode {
     if (operands[0] == results[0]) return;
     ParallelFor(team, rows_.LiveElements(live), 1, [&](int64_t begin, int64_t end, int) {
       std::memcpy(static_cast<std::byte*>(results[0]) + begin * bytes_,
-                  static_cast<const std::byte*>(operands[0]) + begin * bytes_, static_cast<size_t>((end - begin) * bytes_));
+                  static_cast<const std::byte*>(operands[0]) + begin * bytes_,
+                  static_cast<size_t>((end - begin) * bytes_));
     });
   }
 
@@ -87,8 +88,8 @@ class MoveNode final : public PreparedNode {
   bool live_first() const { return rows_.first.tag != ir::DimTag::kNone; }
 
   void Add(size_t operand, std::vector<int64_t> sizes, std::vector<int64_t> src, int64_t src_base, int64_t dst_base) {
-    parts_.push_back({operand, src_base * bytes_, dst_base * bytes_,
-                      StridedCopy(bytes_, sizes, src, dst_strides_, live_first())});
+    parts_.push_back(
+        {operand, src_base * bytes_, dst_base * bytes_, StridedCopy(bytes_, sizes, src, dst_strides_, live_first())});
   }
   void FillFrom(int operand) { fill_ = operand; }
   const std::vector<int64_t>& dst_strides() const { return dst_strides_; }
@@ -97,7 +98,8 @@ class MoveNode final : public PreparedNode {
     auto* out = static_cast<std::byte*>(results[0]);
     if (fill_ >= 0) {
       ParallelFor(team, rows_.LiveElements(live), 1, [&](int64_t begin, int64_t end, int) {
-        for (int64_t i = begin; i < end; ++i) std::memcpy(out + i * bytes_, operands[fill_], static_cast<size_t>(bytes_));
+        for (int64_t i = begin; i < end; ++i)
+          std::memcpy(out + i * bytes_, operands[fill_], static_cast<size_t>(bytes_));
       });
     }
     for (const Part& part : parts_) {
@@ -169,22 +171,35 @@ void AddPad(const PrepareContext& c, MoveNode* node) {
 
 }  // namespace
 
-Prepared PrepareCopy(const PrepareContext& c) { return std::make_unique<CopyNode>(c); }
+Prepared PrepareCopy(const PrepareContext& c) {
+  return std::make_unique<CopyNode>(c);
+}
 
 Prepared PrepareConstant(const PrepareContext& c) {
   return std::make_unique<ConstantNode>(c, std::get<ir::Bytes>(c.node.attrs.at("value")));
 }
 
-Prepared PrepareIota(const PrepareContext& c) { return std::make_unique<IotaNode>(c); }
+Prepared PrepareIota(const PrepareContext& c) {
+  return std::make_unique<IotaNode>(c);
+}
 
 Prepared PrepareMove(const PrepareContext& c) {
   auto node = std::make_unique<MoveNode>(c);
   switch (c.node.op) {
-    case ir::Op::kBroadcastInDim: AddBroadcast(c, node.get()); break;
-    case ir::Op::kTranspose: AddTranspose(c, node.get()); break;
-    case ir::Op::kSlice: AddSlice(c, node.get()); break;
-    case ir::Op::kConcatenate: AddConcatenate(c, node.get()); break;
-    default: AddPad(c, node.get());
+    case ir::Op::kBroadcastInDim:
+      AddBroadcast(c, node.get());
+      break;
+    case ir::Op::kTranspose:
+      AddTranspose(c, node.get());
+      break;
+    case ir::Op::kSlice:
+      AddSlice(c, node.get());
+      break;
+    case ir::Op::kConcatenate:
+      AddConcatenate(c, node.get());
+      break;
+    default:
+      AddPad(c, node.get());
   }
   return node;
 }

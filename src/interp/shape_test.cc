@@ -59,7 +59,8 @@ TEST(ShapeTest, SliceWithStrides) {
   const Tensor x = Random(DType::kI32, {6, 7}, 3, -1000, 1000);
   const Tensor y = RunOne(Op::kSlice, {x}, {{"start", Ints{1, 2}}, {"limit", Ints{6, 7}}, {"stride", Ints{2, 3}}});
   ASSERT_EQ(y.type.Shape(), (Ints{3, 2}));
-  ForEach({3, 2}, [&](const Ints& i) { EXPECT_EQ(y.At(Flat(i, {3, 2})), x.At(Flat({1 + 2 * i[0], 2 + 3 * i[1]}, {6, 7}))); });
+  ForEach({3, 2},
+          [&](const Ints& i) { EXPECT_EQ(y.At(Flat(i, {3, 2})), x.At(Flat({1 + 2 * i[0], 2 + 3 * i[1]}, {6, 7}))); });
 }
 
 TEST(ShapeTest, ConcatenateAlongEachDimension) {
@@ -67,7 +68,9 @@ TEST(ShapeTest, ConcatenateAlongEachDimension) {
   const Tensor b = Random(DType::kBF16, {2, 3}, 5);
   const Tensor rows = RunOne(Op::kConcatenate, {a, b}, {{"dim", int64_t{0}}});
   const Tensor columns = RunOne(Op::kConcatenate, {a, b, a}, {{"dim", int64_t{1}}});
-  ForEach({4, 3}, [&](const Ints& i) { EXPECT_EQ(rows.At(Flat(i, {4, 3})), (i[0] < 2 ? a : b).At(Flat({i[0] % 2, i[1]}, {2, 3}))); });
+  ForEach({4, 3}, [&](const Ints& i) {
+    EXPECT_EQ(rows.At(Flat(i, {4, 3})), (i[0] < 2 ? a : b).At(Flat({i[0] % 2, i[1]}, {2, 3})));
+  });
   ForEach({2, 9}, [&](const Ints& i) {
     EXPECT_EQ(columns.At(Flat(i, {2, 9})), (i[1] / 3 == 1 ? b : a).At(Flat({i[0], i[1] % 3}, {2, 3})));
   });
@@ -110,11 +113,18 @@ TEST(ShapeTest, MovesStopAtTheLiveCount) {
   };
   const ir::LiveCounts live = LiveTokens(2);
   check(RunOne(Op::kReshape, {x}, {}, {ir::Type(DType::kF32, {tokens, 2, 2})}, live, nullptr, 0xff), 4);
-  check(RunOne(Op::kBroadcastInDim, {x}, {{"dims", Ints{0, 2}}}, {ir::Type(DType::kF32, {tokens, 3, 4})}, live, nullptr, 0xff), 12);
-  check(RunOne(Op::kTranspose, {Random(DType::kF32, {4, tokens}, 9)}, {{"perm", Ints{1, 0}}}, {}, live, nullptr, 0xff), 4);
-  check(RunOne(Op::kSlice, {x}, {{"start", Ints{0, 1}}, {"limit", Ints{6, 3}}, {"stride", Ints{1, 1}}}, {}, live, nullptr, 0xff), 2);
+  check(RunOne(Op::kBroadcastInDim, {x}, {{"dims", Ints{0, 2}}}, {ir::Type(DType::kF32, {tokens, 3, 4})}, live, nullptr,
+               0xff),
+        12);
+  check(RunOne(Op::kTranspose, {Random(DType::kF32, {4, tokens}, 9)}, {{"perm", Ints{1, 0}}}, {}, live, nullptr, 0xff),
+        4);
+  check(RunOne(Op::kSlice, {x}, {{"start", Ints{0, 1}}, {"limit", Ints{6, 3}}, {"stride", Ints{1, 1}}}, {}, live,
+               nullptr, 0xff),
+        2);
   check(RunOne(Op::kConcatenate, {x, x}, {{"dim", int64_t{1}}}, {}, live, nullptr, 0xff), 8);
-  check(RunOne(Op::kPad, {x, Make(DType::kF32, {}, {1})}, {{"low", Ints{0, 1}}, {"high", Ints{0, 0}}}, {}, live, nullptr, 0xff), 5);
+  check(RunOne(Op::kPad, {x, Make(DType::kF32, {}, {1})}, {{"low", Ints{0, 1}}, {"high", Ints{0, 0}}}, {}, live,
+               nullptr, 0xff),
+        5);
   check(RunOne(Op::kIota, {}, {{"dim", int64_t{1}}}, {ir::Type(DType::kF32, {tokens, 3})}, live, nullptr, 0xff), 3);
 }
 

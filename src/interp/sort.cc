@@ -23,7 +23,8 @@ uint64_t SortKey(typename Storage<D>::T raw, bool descending) {
     const uint64_t bits = static_cast<uint64_t>(value) ^ (uint64_t{1} << 63);
     return descending ? ~bits : bits;
   } else {
-    const uint32_t bits = static_cast<uint32_t>(static_cast<int64_t>(value) + (std::is_signed_v<decltype(value)> ? int64_t{1} << 31 : 0));
+    const uint32_t bits =
+        static_cast<uint32_t>(static_cast<int64_t>(value) + (std::is_signed_v<decltype(value)> ? int64_t{1} << 31 : 0));
     return descending ? ~bits & 0xffffffffu : bits;
   }
 }
@@ -56,7 +57,9 @@ void RadixSort(Item* items, Item* spare, int64_t n, int key_bits) {
   if (from != items) std::memcpy(items, from, static_cast<size_t>(n) * sizeof(Item));
 }
 
-bool Before(const Item& a, const Item& b) { return a.key != b.key ? a.key < b.key : a.index < b.index; }
+bool Before(const Item& a, const Item& b) {
+  return a.key != b.key ? a.key < b.key : a.index < b.index;
+}
 
 constexpr int64_t kSmall = 512;  // below this a comparison sort is faster than clearing the histograms
 
@@ -111,10 +114,14 @@ class SortNode final : public PreparedNode {
       for (int64_t i = 0; i < n; ++i) y[i * stride_] = x[items[i].index * stride_];
     };
     switch (width) {
-      case 1: return gather(uint8_t());
-      case 2: return gather(uint16_t());
-      case 4: return gather(uint32_t());
-      default: return gather(uint64_t());
+      case 1:
+        return gather(uint8_t());
+      case 2:
+        return gather(uint16_t());
+      case 4:
+        return gather(uint32_t());
+      default:
+        return gather(uint64_t());
     }
   }
 

@@ -67,21 +67,30 @@ using DTypeTag = std::integral_constant<DType, D>;
 template <class F>
 auto DispatchFloat(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kF8E4M3: return f(DTypeTag<DType::kF8E4M3>());
-    case DType::kF16: return f(DTypeTag<DType::kF16>());
-    case DType::kBF16: return f(DTypeTag<DType::kBF16>());
-    default: return f(DTypeTag<DType::kF32>());
+    case DType::kF8E4M3:
+      return f(DTypeTag<DType::kF8E4M3>());
+    case DType::kF16:
+      return f(DTypeTag<DType::kF16>());
+    case DType::kBF16:
+      return f(DTypeTag<DType::kBF16>());
+    default:
+      return f(DTypeTag<DType::kF32>());
   }
 }
 
 template <class F>
 auto DispatchInteger(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kI8: return f(DTypeTag<DType::kI8>());
-    case DType::kU8: return f(DTypeTag<DType::kU8>());
-    case DType::kI32: return f(DTypeTag<DType::kI32>());
-    case DType::kU32: return f(DTypeTag<DType::kU32>());
-    default: return f(DTypeTag<DType::kI64>());
+    case DType::kI8:
+      return f(DTypeTag<DType::kI8>());
+    case DType::kU8:
+      return f(DTypeTag<DType::kU8>());
+    case DType::kI32:
+      return f(DTypeTag<DType::kI32>());
+    case DType::kU32:
+      return f(DTypeTag<DType::kU32>());
+    default:
+      return f(DTypeTag<DType::kI64>());
   }
 }
 

@@ -25,10 +25,14 @@ using LineFunction = void (*)(const std::byte*, std::byte*, int64_t, int64_t, in
 
 LineFunction ForWidth(int64_t bytes) {
   switch (bytes) {
-    case 1: return CopyLine<uint8_t>;
-    case 2: return CopyLine<uint16_t>;
-    case 4: return CopyLine<uint32_t>;
-    default: return CopyLine<uint64_t>;
+    case 1:
+      return CopyLine<uint8_t>;
+    case 2:
+      return CopyLine<uint16_t>;
+    case 4:
+      return CopyLine<uint32_t>;
+    default:
+      return CopyLine<uint64_t>;
   }
 }
 

@@ -1,5 +1,6 @@
 // A copy between two strided views of equal shape: what broadcast, transpose, slice, concatenate, pad and the dynamic
-// slices come down to. Built once; Run allocates nothing. Strides and offsets in elements; a source stride of 0 repeats.
+// slices come down to. Built once; Run allocates nothing. Strides and offsets in elements; a source stride of 0
+// repeats.
 #pragma once
 
 #include <cstdint>

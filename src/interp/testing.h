@@ -74,8 +74,8 @@ inline Tensor Random(DType dtype, std::vector<ir::Dim> dims, uint32_t seed, doub
 }
 
 // Runs one node on the operands; results start as bytes of `fill`.
-inline Result<std::vector<Tensor>> RunNode(ir::Op op, const std::vector<Tensor>& operands, const ir::AttrMap& attrs = {},
-                                           const std::vector<ir::Type>& declared = {},
+inline Result<std::vector<Tensor>> RunNode(ir::Op op, const std::vector<Tensor>& operands,
+                                           const ir::AttrMap& attrs = {}, const std::vector<ir::Type>& declared = {},
                                            const ir::LiveCounts& live = AllLive(), ThreadTeam* team = nullptr,
                                            int fill = 0) {
   ir::ModuleBuilder module;
@@ -116,11 +116,16 @@ inline Tensor RunOne(ir::Op op, const std::vector<Tensor>& operands, const ir::A
 inline double Ulp(DType dtype, double value) {
   const double magnitude = std::max(std::fabs(value), 1e-30);
   switch (dtype) {
-    case DType::kF8E4M3: return std::max(magnitude / 8, 1.0 / 512);
-    case DType::kF16: return std::max(magnitude / 1024, 6e-8);
-    case DType::kBF16: return magnitude / 128;
-    case DType::kF32: return magnitude / (1 << 23);
-    default: return 0;
+    case DType::kF8E4M3:
+      return std::max(magnitude / 8, 1.0 / 512);
+    case DType::kF16:
+      return std::max(magnitude / 1024, 6e-8);
+    case DType::kBF16:
+      return magnitude / 128;
+    case DType::kF32:
+      return magnitude / (1 << 23);
+    default:
+      return 0;
   }
 }
 

@@ -77,23 +77,37 @@ BlockFunction ForInteger(DType dtype) {
 BlockFunction Choose(ir::Op op, DType dtype) {
   using ir::Op;
   switch (op) {
-    case Op::kNeg: return IsFloat(dtype) ? ForFloat<Neg>(dtype) : ForInteger<Neg>(dtype);
-    case Op::kAbs: return IsFloat(dtype) ? ForFloat<Abs>(dtype) : ForInteger<Abs>(dtype);
-    case Op::kNot: return dtype == DType::kI1 ? Block<DType::kI1, Not> : ForInteger<Not>(dtype);
-    case Op::kExp: return ForFloat<Exp>(dtype);
-    case Op::kLog: return ForFloat<Log>(dtype);
-    case Op::kTanh: return ForFloat<Tanh>(dtype);
-    case Op::kSqrt: return ForFloat<Sqrt>(dtype);
-    case Op::kRsqrt: return ForFloat<Rsqrt>(dtype);
-    case Op::kSin: return ForFloat<Sin>(dtype);
-    case Op::kCos: return ForFloat<Cos>(dtype);
-    case Op::kLogistic: return ForFloat<Logistic>(dtype);
-    default: return ForFloat<Floor>(dtype);
+    case Op::kNeg:
+      return IsFloat(dtype) ? ForFloat<Neg>(dtype) : ForInteger<Neg>(dtype);
+    case Op::kAbs:
+      return IsFloat(dtype) ? ForFloat<Abs>(dtype) : ForInteger<Abs>(dtype);
+    case Op::kNot:
+      return dtype == DType::kI1 ? Block<DType::kI1, Not> : ForInteger<Not>(dtype);
+    case Op::kExp:
+      return ForFloat<Exp>(dtype);
+    case Op::kLog:
+      return ForFloat<Log>(dtype);
+    case Op::kTanh:
+      return ForFloat<Tanh>(dtype);
+    case Op::kSqrt:
+      return ForFloat<Sqrt>(dtype);
+    case Op::kRsqrt:
+      return ForFloat<Rsqrt>(dtype);
+    case Op::kSin:
+      return ForFloat<Sin>(dtype);
+    case Op::kCos:
+      return ForFloat<Cos>(dtype);
+    case Op::kLogistic:
+      return ForFloat<Logistic>(dtype);
+    default:
+      return ForFloat<Floor>(dtype);
   }
 }
 
 }  // namespace
 
-Prepared PrepareUnary(const PrepareContext& c) { return MakeElementwise(c, Choose(c.node.op, c.ResultType().dtype)); }
+Prepared PrepareUnary(const PrepareContext& c) {
+  return MakeElementwise(c, Choose(c.node.op, c.ResultType().dtype));
+}
 
 }  // namespace deepinfer::interp

@@ -38,7 +38,8 @@ Status RequireIndices(const InferContext& c, size_t operand, int rank) {
 Status RequirePlain(const InferContext& c) {
   for (size_t i = 0; i < c.operands.size(); ++i) {
     if (c.operands[i].encoding) {
-      return TypeError(c, "operand {} is an encoded weight ({}); only composites read those", i, ToString(c.operands[i]));
+      return TypeError(c, "operand {} is an encoded weight ({}); only composites read those", i,
+                       ToString(c.operands[i]));
     }
   }
   return {};
@@ -76,7 +77,8 @@ Result<std::vector<Type>> Infer(const internal::InferContext& c) {
     case Op::kTranspose:
     case Op::kSlice:
     case Op::kConcatenate:
-    case Op::kPad: return internal::InferShapeOp(c);
+    case Op::kPad:
+      return internal::InferShapeOp(c);
     case Op::kDynamicSlice:
     case Op::kDynamicUpdateSlice:
     case Op::kDotGeneral:
@@ -86,8 +88,10 @@ Result<std::vector<Type>> Infer(const internal::InferContext& c) {
     case Op::kIndexPut:
     case Op::kIndexPutInplace:
     case Op::kSort:
-    case Op::kTopK: return internal::InferIndexing(c);
-    default: return internal::InferPrimitive(c);
+    case Op::kTopK:
+      return internal::InferIndexing(c);
+    default:
+      return internal::InferPrimitive(c);
   }
 }
 

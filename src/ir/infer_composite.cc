@@ -188,19 +188,30 @@ Result<Types> InferTopLogprobs(const InferContext& c) {
 
 Result<Types> InferComposite(const InferContext& c) {
   switch (c.node.op) {
-    case Op::kEmbedding: return InferEmbedding(c);
+    case Op::kEmbedding:
+      return InferEmbedding(c);
     case Op::kRmsNorm:
-    case Op::kAddRmsNorm: return InferNorm(c);
-    case Op::kRopeTable: return InferRopeTable(c);
-    case Op::kRope: return InferRope(c);
+    case Op::kAddRmsNorm:
+      return InferNorm(c);
+    case Op::kRopeTable:
+      return InferRopeTable(c);
+    case Op::kRope:
+      return InferRope(c);
     case Op::kLinear:
-    case Op::kMultiLinear: return InferLinear(c);
-    case Op::kGlu: return InferGlu(c);
-    case Op::kPagedSlotIndices: return InferSlotIndices(c);
-    case Op::kPagedAttention: return InferAttention(c);
-    case Op::kSample: return InferSample(c);
-    case Op::kTopLogprobs: return InferTopLogprobs(c);
-    default: return TypeError(c, "has no inference rule");
+    case Op::kMultiLinear:
+      return InferLinear(c);
+    case Op::kGlu:
+      return InferGlu(c);
+    case Op::kPagedSlotIndices:
+      return InferSlotIndices(c);
+    case Op::kPagedAttention:
+      return InferAttention(c);
+    case Op::kSample:
+      return InferSample(c);
+    case Op::kTopLogprobs:
+      return InferTopLogprobs(c);
+    default:
+      return TypeError(c, "has no inference rule");
   }
 }
 

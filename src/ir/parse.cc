@@ -56,7 +56,9 @@ class Parser {
     return Fail(fmt::format("'{}'", symbol));
   }
 
-  static bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-'; }
+  static bool IsWord(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-';
+  }
 
   std::string Word() {
     Skip();
@@ -308,6 +310,8 @@ class Parser {
 
 }  // namespace
 
-Result<Module> Parse(std::string_view text) { return Parser(text).Run(); }
+Result<Module> Parse(std::string_view text) {
+  return Parser(text).Run();
+}
 
 }  // namespace deepinfer::ir

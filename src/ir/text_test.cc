@@ -35,7 +35,8 @@ class EveryOp {
   Value In(const std::string& name, Type type, InputKind kind = InputKind::kMetadata) {
     return b_->Input(name, kind, std::move(type));
   }
-  std::vector<Value> All(Op op, const std::vector<Value>& operands, AttrMap attrs = {}, std::vector<Type> declared = {}) {
+  std::vector<Value> All(Op op, const std::vector<Value>& operands, AttrMap attrs = {},
+                         std::vector<Type> declared = {}) {
     seen_.insert(op);
     auto values = b_->EmitAll(op, operands, std::move(attrs), std::move(declared));
     for (const Value value : values) b_->Output("out" + std::to_string(next_++), value);
@@ -61,7 +62,8 @@ class EveryOp {
                         Op::kLogistic, Op::kFloor}) {
       One(op, {x_});
     }
-    for (const Op op : {Op::kAdd, Op::kSub, Op::kMul, Op::kDiv, Op::kRem, Op::kPow, Op::kMax, Op::kMin}) One(op, {x_, x_});
+    for (const Op op : {Op::kAdd, Op::kSub, Op::kMul, Op::kDiv, Op::kRem, Op::kPow, Op::kMax, Op::kMin})
+      One(op, {x_, x_});
     One(Op::kNot, {i});
     for (const Op op : {Op::kAnd, Op::kOr, Op::kXor, Op::kShiftLeft, Op::kShiftRight}) One(op, {i, i});
     const Value mask = One(Op::kCompare, {x_, x_}, {{"direction", std::string("lt")}});
@@ -193,7 +195,8 @@ TEST(TextTest, TheHashIsThatOfTheGraphAndOfNothingElse) {
 }
 
 TEST(TextTest, ErrorsNameTheLineAndWhatWasExpected) {
-  const std::string good = "module\nfunc @step(%0: metadata \"x\" f32[2]) {\n  %1 = neg(%0) : f32[2]\n  return \"y\" %1\n}\n";
+  const std::string good =
+      "module\nfunc @step(%0: metadata \"x\" f32[2]) {\n  %1 = neg(%0) : f32[2]\n  return \"y\" %1\n}\n";
   ASSERT_TRUE(Parse(good).has_value());
   struct Case {
     std::string from, to, where, message;
@@ -228,7 +231,8 @@ TEST(TextTest, ErrorsNameTheLineAndWhatWasExpected) {
 }
 
 TEST(TextTest, WhatTheVerifierRefusesDoesNotParse) {
-  const auto parsed = Parse("module\nfunc @step(%0: metadata \"x\" f32[2]) {\n  %1 = neg(%0) : f32[3]\n  return \"y\" %1\n}\n");
+  const auto parsed =
+      Parse("module\nfunc @step(%0: metadata \"x\" f32[2]) {\n  %1 = neg(%0) : f32[3]\n  return \"y\" %1\n}\n");
   ASSERT_FALSE(parsed.has_value());
   EXPECT_NE(parsed.error().message.find("has result types that do not follow"), std::string::npos);
   EXPECT_FALSE(Parse("").has_value());

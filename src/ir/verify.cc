@@ -39,10 +39,14 @@ Status CheckNode(const Module& module, const Function& function, const Node& nod
 
 std::vector<std::string> Callees(const Node& node) {
   switch (node.op) {
-    case Op::kCall: return {node.Str("callee")};
-    case Op::kBreak: return {node.Str("body")};
-    case Op::kCase: return node.Strs("branches");
-    default: return {};
+    case Op::kCall:
+      return {node.Str("callee")};
+    case Op::kBreak:
+      return {node.Str("body")};
+    case Op::kCase:
+      return node.Strs("branches");
+    default:
+      return {};
   }
 }
 
@@ -105,7 +109,8 @@ Status CheckIoMap(const Module& module, const Function& function) {
   for (const Alias& alias : it->second) {
     if (alias.input < 0 || alias.input >= static_cast<int>(function.inputs.size()) || alias.output < 0 ||
         alias.output >= static_cast<int>(function.outputs.size())) {
-      return Bad(function, fmt::format("io_map pairs output {} with input {}: out of range", alias.output, alias.input));
+      return Bad(function,
+                 fmt::format("io_map pairs output {} with input {}: out of range", alias.output, alias.input));
     }
     const Input& input = function.inputs[alias.input];
     const Output& output = function.outputs[alias.output];
@@ -153,7 +158,8 @@ Status CheckFunction(const Module& module, const Function& function) {
       return Bad(function, fmt::format("input '{}' has no value of its own", input.name));
     }
     if (!function.TypeOf(input.value).Addressable()) {
-      return Bad(function, fmt::format("input '{}' is {}, no possible size", input.name, ToString(function.TypeOf(input.value))));
+      return Bad(function,
+                 fmt::format("input '{}' is {}, no possible size", input.name, ToString(function.TypeOf(input.value))));
     }
     if (!names.insert(input.name).second) return Bad(function, fmt::format("two inputs are named '{}'", input.name));
     defined[input.value] = true;

@@ -42,7 +42,8 @@ TEST(VerifyTest, OperandsComeBeforeTheirUse) {
   for (const ValueId operand : {1, 99, -1}) {
     Module module = Simple();
     module.entry().nodes[0].operands[0] = operand;
-    ExpectError(Verify(module), "function 'step'", fmt::format("%1 neg reads %{}, which is not defined before it", operand));
+    ExpectError(Verify(module), "function 'step'",
+                fmt::format("%1 neg reads %{}, which is not defined before it", operand));
   }
 }
 
@@ -98,14 +99,18 @@ TEST(VerifyTest, CallsDoNotRecurse) {
   ExpectTextError(text, "function 'a'", "calls itself");
   std::string chain = "module\n";
   for (int i = 0; i < 100; ++i) {
-    chain += fmt::format("func @f{}(%0: argument \"x\" f32[2]) {{\n %1 = call(%0) {{callee = \"f{}\"}} : f32[2]\n return \"y\" %1\n}}\n", i, i + 1);
+    chain += fmt::format(
+        "func @f{}(%0: argument \"x\" f32[2]) {{\n %1 = call(%0) {{callee = \"f{}\"}} : f32[2]\n return \"y\" %1\n}}\n",
+        i, i + 1);
   }
-  ExpectTextError(chain + "func @f100(%0: argument \"x\" f32[2]) {\n return \"y\" %0\n}\n", "function 'f64'", "more than 64 calls deep");
+  ExpectTextError(chain + "func @f100(%0: argument \"x\" f32[2]) {\n return \"y\" %0\n}\n", "function 'f64'",
+                  "more than 64 calls deep");
 }
 
 // A state, two tokens' rows and their indices; `body` is the rest.
 std::string WithState(const std::string& body) {
-  return "module\nfunc @step(%0: state \"s\" f32[4,2], %1: metadata \"i\" i32[2], %2: metadata \"r\" f32[2,2]) {\n" + body;
+  return "module\nfunc @step(%0: state \"s\" f32[4,2], %1: metadata \"i\" i32[2], %2: metadata \"r\" f32[2,2]) {\n" +
+         body;
 }
 const char kPut[] = " %3 = index_put(%0, %1, %2) {dims = [0]} : f32[4,2]\n";
 
@@ -119,24 +124,31 @@ TEST(VerifyTest, WhatWasOverwrittenIsNotReadAgain) {
 
 TEST(VerifyTest, CallsAndCasesOverwriteWhatTheirCalleesAlias) {
   const std::string callee =
-      "func @put(%0: state \"s\" f32[4,2], %1: argument \"i\" i32[2], %2: argument \"r\" f32[2,2]) {\n" + std::string(kPut) +
-      " return \"s\" %3\n} alias 0 -> 0\n";
-  ExpectTextError(WithState(" %3 = call(%0, %1, %2) {callee = \"put\"} : f32[4,2]\n return \"s\" %3, \"old\" %0\n}\n") + callee,
-                  "function 'step'", "output 'old' is %0, which %3 call has overwritten");
-  ExpectTextError(WithState(" %3 = break(%0, %1, %2) {body = \"put\", name = \"n\"} : f32[4,2]\n return \"old\" %0\n}\n") + callee,
-                  "function 'step'", "output 'old' is %0, which %3 break has overwritten");
-  ExpectTextError("module\nfunc @step(%0: state \"s\" f32[4,2], %1: metadata \"i\" i32[2], %2: metadata \"r\" f32[2,2], %3: metadata "
-                  "\"c\" i32[]) {\n %4 = case(%3, %0, %1, %2) {branches = (\"put\")} : f32[4,2]\n return \"old\" %0\n}\n" + callee,
-                  "function 'step'", "output 'old' is %0, which %4 case has overwritten");
-  ExpectTextError(WithState(" %3 = custom_call(%0) {alias_outputs = [0, 0], target = \"k\"} : f32[4,2]\n return \"old\" %0\n}\n"),
-                  "function 'step'", "output 'old' is %0, which %3 custom_call has overwritten");
+      "func @put(%0: state \"s\" f32[4,2], %1: argument \"i\" i32[2], %2: argument \"r\" f32[2,2]) {\n" +
+      std::string(kPut) + " return \"s\" %3\n} alias 0 -> 0\n";
+  ExpectTextError(
+      WithState(" %3 = call(%0, %1, %2) {callee = \"put\"} : f32[4,2]\n return \"s\" %3, \"old\" %0\n}\n") + callee,
+      "function 'step'", "output 'old' is %0, which %3 call has overwritten");
+  ExpectTextError(
+      WithState(" %3 = break(%0, %1, %2) {body = \"put\", name = \"n\"} : f32[4,2]\n return \"old\" %0\n}\n") + callee,
+      "function 'step'", "output 'old' is %0, which %3 break has overwritten");
+  ExpectTextError(
+      "module\nfunc @step(%0: state \"s\" f32[4,2], %1: metadata \"i\" i32[2], %2: metadata \"r\" f32[2,2], %3: "
+      "metadata "
+      "\"c\" i32[]) {\n %4 = case(%3, %0, %1, %2) {branches = (\"put\")} : f32[4,2]\n return \"old\" %0\n}\n" +
+          callee,
+      "function 'step'", "output 'old' is %0, which %4 case has overwritten");
+  ExpectTextError(
+      WithState(" %3 = custom_call(%0) {alias_outputs = [0, 0], target = \"k\"} : f32[4,2]\n return \"old\" %0\n}\n"),
+      "function 'step'", "output 'old' is %0, which %3 custom_call has overwritten");
 }
 
 TEST(VerifyTest, OnlyStatesAreMutated) {
   for (const char* kind : {"weight", "metadata", "argument"}) {
     std::string text = WithState(std::string(kPut) + " return \"s\" %3\n}\n");
     text.replace(text.find("state"), 5, kind);
-    ExpectTextError(text, "function 'step'", fmt::format("%3 index_put overwrites the {} input 's'; only states are mutated", kind));
+    ExpectTextError(text, "function 'step'",
+                    fmt::format("%3 index_put overwrites the {} input 's'; only states are mutated", kind));
     text = WithState(" index_put_(%0, %1, %2) {dims = [0]}\n return\n}\n");
     text.replace(text.find("state"), 5, kind);
     ExpectTextError(text, "function 'step'", "index_put_ writes %0, which is not a state input");
@@ -147,15 +159,18 @@ TEST(VerifyTest, IoMapPairsStatesWithOutputsOnceEach) {
   const std::string body = std::string(kPut) + " return \"s\" %3, \"r\" %2, \"t\" %3\n} alias ";
   ExpectTextError(WithState(body + "9 -> 0\n"), "function 'step'", "io_map pairs output 9 with input 0: out of range");
   ExpectTextError(WithState(body + "0 -> 7\n"), "function 'step'", "io_map pairs output 0 with input 7: out of range");
-  ExpectTextError(WithState(body + "1 -> 2\n"), "function 'step'", "output 'r' aliases 'r', which is a metadata, not a state");
-  ExpectTextError(WithState(body + "1 -> 0\n"), "function 'step'", "output 'r' is f32[2,2] but aliases 's', which is f32[4,2]");
+  ExpectTextError(WithState(body + "1 -> 2\n"), "function 'step'",
+                  "output 'r' aliases 'r', which is a metadata, not a state");
+  ExpectTextError(WithState(body + "1 -> 0\n"), "function 'step'",
+                  "output 'r' is f32[2,2] but aliases 's', which is f32[4,2]");
   ExpectTextError(WithState(body + "0 -> 0, 2 -> 0\n"), "function 'step'", "io_map names 's' and 't' twice");
 }
 
 TEST(VerifyTest, ACalleesIoMapIsCheckedBeforeItIsUsed) {
-  ExpectTextError("module\nfunc @step(%0: state \"s\" f32[2]) {\n %1 = call(%0) {callee = \"f\"} : f32[2]\n return \"s\" %1\n}\n"
-                  "func @f(%0: state \"s\" f32[2]) {\n return \"s\" %0\n} alias 0 -> 99\n",
-                  "function 'f'", "io_map pairs output 0 with input 99: out of range");
+  ExpectTextError(
+      "module\nfunc @step(%0: state \"s\" f32[2]) {\n %1 = call(%0) {callee = \"f\"} : f32[2]\n return \"s\" %1\n}\n"
+      "func @f(%0: state \"s\" f32[2]) {\n return \"s\" %0\n} alias 0 -> 99\n",
+      "function 'f'", "io_map pairs output 0 with input 99: out of range");
 }
 
 Status Views(const std::vector<std::tuple<std::string, std::vector<int64_t>, DType, int64_t, std::string>>& views) {
@@ -178,7 +193,8 @@ TEST(VerifyTest, StatesDoNotOverlap) {
   ExpectError(Views({{"k", {4, 2}, DType::kF32, 0, "p"}, {"v", {4, 2}, DType::kF32, 7, "p"}}), "state views",
               "'k' and 'v' overlap partially in buffer 'kv' (bytes 0..32 and 28..60)");
   // The same element offset is not the same byte.
-  ExpectError(Views({{"k", {8}, DType::kF32, 0, ""}, {"v", {8}, DType::kBF16, 8, ""}}), "state views", "overlap partially");
+  ExpectError(Views({{"k", {8}, DType::kF32, 0, ""}, {"v", {8}, DType::kBF16, 8, ""}}), "state views",
+              "overlap partially");
 }
 
 TEST(VerifyTest, OffsetsStayBelowTwoToThe32) {

@@ -46,12 +46,27 @@ bool MergeEqualNodes(ir::Function* f) {
   return changed;
 }
 
-bool RemoveUnread(ir::Function* f) {
+// Functions that do more than compute their results, themselves or through what they call.
+std::set<std::string> FunctionsWithEffects(const ir::Module& module) {
+  std::set<std::string> effects;
+  for (const size_t index : CalleesFirst(module)) {
+    const ir::Function& f = module.functions[index];
+    for (const ir::Node& node : f.nodes) {
+      bool effect = !IsPure(node);
+      for (const std::string& name : CalleesOf(node)) effect = effect || effects.count(name) != 0;
+      if (effect) effects.insert(f.name);
+    }
+  }
+  return effects;
+}
+
+bool RemoveUnread(const std::set<std::string>& effects, ir::Function* f) {
   std::vector<bool> read(f->types.size(), false);
   for (const ir::Output& output : f->outputs) read[output.value] = true;
   std::vector<ir::Node> kept;
   for (auto node = f->nodes.rbegin(); node != f->nodes.rend(); ++node) {
     bool needed = !IsPure(*node);
+    for (const std::string& name : CalleesOf(*node)) needed = needed || effects.count(name) != 0;
     for (const ir::ValueId result : node->results) needed = needed || read[result];
     if (!needed) continue;
     for (const ir::ValueId operand : node->operands) read[operand] = true;
@@ -94,9 +109,10 @@ Result<bool> EliminateCommonSubexpressions(ir::Module* module, const PassContext
 }
 
 Result<bool> EliminateDeadCode(ir::Module* module, const PassContext& /*context*/) {
-  bool changed = RemoveUncalled(module);
-  for (ir::Function& f : module->functions) changed = RemoveUnread(&f) || changed;
-  return changed;
+  bool changed = false;
+  const std::set<std::string> effects = FunctionsWithEffects(*module);
+  for (ir::Function& f : module->functions) changed = RemoveUnread(effects, &f) || changed;
+  return RemoveUncalled(module) || changed;
 }
 
 }  // namespace deepinfer::passes

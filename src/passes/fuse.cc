@@ -32,13 +32,17 @@ bool FuseAddNormIn(ir::Function* f) {
     const ir::ValueId sum = norm.operands[0];
     const int at = definition[sum];
     if (at < 0 || f->nodes[at].op != ir::Op::kAdd || dead[at]) continue;
-    // The sum must not be read between the add and the norm: it moves to the norm.
-    bool read_between = false;
-    for (const ir::Node* between = &f->nodes[at] + 1; between != &norm; ++between) {
-      for (const ir::ValueId operand : between->operands) read_between = read_between || operand == sum;
-    }
-    if (read_between) continue;
+    // The sum moves to the norm, so nothing between may read it, or overwrite what it is made of.
     const ir::Node& add = f->nodes[at];
+    bool pinned = false;
+    for (const ir::Node* between = &add + 1; between != &norm; ++between) {
+      const bool may_write = between->op == ir::Op::kIndexPut || InfoOf(between->op).kind == ir::OpKind::kStructural;
+      for (const ir::ValueId operand : between->operands) {
+        pinned = pinned || operand == sum;
+        pinned = pinned || (may_write && (operand == add.operands[0] || operand == add.operands[1]));
+      }
+    }
+    if (pinned) continue;
     norm.op = ir::Op::kAddRmsNorm;
     norm.operands = {add.operands[0], add.operands[1], norm.operands[1]};
     norm.results = {sum, norm.results[0]};

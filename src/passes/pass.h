@@ -41,6 +41,11 @@ Result<bool> EliminateCommonSubexpressions(ir::Module* module, const PassContext
 Result<bool> EliminateDeadCode(ir::Module* module, const PassContext& context);
 Result<bool> BreakAfterCalls(ir::Module* module, const PassContext& context);
 
+// Outputs that expose_calls adds: "call.3", the call's place in the step ("call.3.1" where there are several results).
+// The callee is no part of the name: it depends on the weights' encodings, which differ between backends.
+inline constexpr char kExposedPrefix[] = "call.";
+Result<bool> ExposeCalls(ir::Module* module, const PassContext& context);
+
 struct PassReport {
   std::string name;
   bool changed = false;

@@ -8,6 +8,7 @@ namespace deepinfer::passes {
 const std::vector<Pass>& AllPasses() {
   static const std::vector<Pass> kPasses = {
       {"functionalize", Functionalize, "mutation becomes new values; mutated states become aliased outputs"},
+      {"expose_calls", ExposeCalls, "debugging: what every call of the step returns becomes an output"},
       {"break_after_calls", BreakAfterCalls, "debugging: every call of the step becomes a break"},
       {"inline_breaks", InlineBreaks, "bodies of breaks become part of the graph"},
       {"inline_calls", InlineCalls, "outlined layers become part of the graph"},

@@ -20,7 +20,8 @@ std::vector<float> Normal(size_t n, uint32_t seed) {
   return values;
 }
 
-void ExpectClose(const std::vector<float>& got, const std::vector<double>& want, double tolerance, size_t count = SIZE_MAX) {
+void ExpectClose(const std::vector<float>& got, const std::vector<double>& want, double tolerance,
+                 size_t count = SIZE_MAX) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < std::min(count, got.size()); ++i) {
     ASSERT_NEAR(got[i], want[i], tolerance * (1 + std::fabs(want[i]))) << "at " << i;
@@ -46,7 +47,8 @@ std::vector<double> RmsNorm(const std::vector<double>& x, const std::vector<floa
   for (size_t r = 0; r < x.size() / n; ++r) {
     double sum = 0;
     for (size_t i = 0; i < n; ++i) sum += x[r * n + i] * x[r * n + i];
-    for (size_t i = 0; i < n; ++i) y[r * n + i] = x[r * n + i] / std::sqrt(sum / static_cast<double>(n) + eps) * (w[i] + offset);
+    for (size_t i = 0; i < n; ++i)
+      y[r * n + i] = x[r * n + i] / std::sqrt(sum / static_cast<double>(n) + eps) * (w[i] + offset);
   }
   return y;
 }
@@ -80,9 +82,11 @@ TEST(CompositesTest, RopeOfBothStylesWithAPartThatIsNotRotated) {
     const std::vector<float> x = Normal(kT * kHeads * kWidth, 5);
     const std::vector<int32_t> positions = {0, 7, 300};
     const std::vector<float> freq = {1.0f, 0.3f, 0.05f, 0.001f};
-    const auto table = h.Decomposed(Op::kRopeTable, {h.In("p", {kT}, positions), h.In("f", {kHalf}, freq)}, {{"mscale", 1.1}});
+    const auto table =
+        h.Decomposed(Op::kRopeTable, {h.In("p", {kT}, positions), h.In("f", {kHalf}, freq)}, {{"mscale", 1.1}});
     h.Out("cos", table[0]);
-    h.Out("y", h.Decomposed(Op::kRope, {h.In("x", {kT, kHeads, kWidth}, x), table[0], table[1]}, {{"interleaved", interleaved}})[0]);
+    h.Out("y", h.Decomposed(Op::kRope, {h.In("x", {kT, kHeads, kWidth}, x), table[0], table[1]},
+                            {{"interleaved", interleaved}})[0]);
     ASSERT_TRUE(h.Run());
     std::vector<double> want(x.begin(), x.end());
     std::vector<double> cosines;
@@ -104,7 +108,8 @@ TEST(CompositesTest, RopeOfBothStylesWithAPartThatIsNotRotated) {
   }
 }
 
-std::vector<double> Linear(const std::vector<float>& x, const std::vector<float>& w, const std::vector<float>& bias, int k) {
+std::vector<double> Linear(const std::vector<float>& x, const std::vector<float>& w, const std::vector<float>& bias,
+                           int k) {
   std::vector<double> y;
   for (size_t t = 0; t < x.size() / k; ++t) {
     for (size_t n = 0; n < w.size() / k; ++n) {
@@ -132,7 +137,8 @@ TEST(CompositesTest, LinearAndMultiLinearWithAndWithoutBias) {
   h.Out("plain", h.Decomposed(Op::kLinear, {xv, w1v})[0]);
   h.Out("biased", h.Decomposed(Op::kLinear, {xv, w1v, b1v})[0]);
   const auto two = h.Decomposed(Op::kMultiLinear, {xv, w1v, w2v}, {{"weights", int64_t{2}}});
-  const auto with = h.Decomposed(Op::kMultiLinear, {xv, w1v, w2v, b1v, b2v}, {{"weights", int64_t{2}}, {"bias", int64_t{1}}});
+  const auto with =
+      h.Decomposed(Op::kMultiLinear, {xv, w1v, w2v, b1v, b2v}, {{"weights", int64_t{2}}, {"bias", int64_t{1}}});
   h.Out("two0", two[0]);
   h.Out("two1", two[1]);
   h.Out("with0", with[0]);
@@ -151,7 +157,8 @@ TEST(CompositesTest, GluOfBothActivations) {
   const std::vector<float> up = Normal(60, 12);
   for (const char* activation : {"silu", "gelu_tanh"}) {
     Harness h;
-    h.Out("y", h.Decomposed(Op::kGlu, {h.In("g", {6, 10}, gate), h.In("u", {6, 10}, up)}, {{"activation", std::string(activation)}})[0]);
+    h.Out("y", h.Decomposed(Op::kGlu, {h.In("g", {6, 10}, gate), h.In("u", {6, 10}, up)},
+                            {{"activation", std::string(activation)}})[0]);
     ASSERT_TRUE(h.Run());
     std::vector<double> want;
     for (size_t i = 0; i < gate.size(); ++i) {
@@ -167,7 +174,8 @@ TEST(CompositesTest, GluOfBothActivations) {
 TEST(CompositesTest, PagedSlotIndicesSendWhatIsOutsideToTheNullBlock) {
   Harness h;
   const std::vector<int32_t> slots = {702, -1, 1024, 1023, 0, -2147483647, 2147483647};
-  const auto at = h.Decomposed(Op::kPagedSlotIndices, {h.In("slots", {7}, slots)}, {{"block_size", int64_t{64}}, {"blocks", int64_t{16}}});
+  const auto at = h.Decomposed(Op::kPagedSlotIndices, {h.In("slots", {7}, slots)},
+                               {{"block_size", int64_t{64}}, {"blocks", int64_t{16}}});
   h.Out("block", at[0]);
   h.Out("offset", at[1]);
   ASSERT_TRUE(h.Run());
@@ -250,13 +258,13 @@ void CheckAttention(const Attention& a) {
   h.Live({tokens, 0, requests});
   const ir::Dim token_dim(all_tokens, DimTag::kTokens);
   const ir::Dim request_dim(all_requests, a.uniform ? DimTag::kTokens : DimTag::kRequests);
-  const std::vector<Value> operands = {h.In("q", {token_dim, kHeads * kGroup, kWidth}, q),
-                                       h.In("k", {blocks, kHeads, kBlock, kWidth}, k),
-                                       h.In("v", {blocks, kHeads, kBlock, kWidth}, v),
-                                       h.In("tables", {request_dim, kTable}, tables),
-                                       h.In("start", {all_requests + 1}, start),
-                                       h.In("positions", {token_dim}, positions)};
-  h.Out("y", h.Decomposed(Op::kPagedAttention, operands, {{"scale", 0.4}, {"window", a.window}, {"softcap", a.softcap}, {"uniform", int64_t{a.uniform}}})[0]);
+  const std::vector<Value> operands = {
+      h.In("q", {token_dim, kHeads * kGroup, kWidth}, q), h.In("k", {blocks, kHeads, kBlock, kWidth}, k),
+      h.In("v", {blocks, kHeads, kBlock, kWidth}, v),     h.In("tables", {request_dim, kTable}, tables),
+      h.In("start", {all_requests + 1}, start),           h.In("positions", {token_dim}, positions)};
+  h.Out("y", h.Decomposed(
+                 Op::kPagedAttention, operands,
+                 {{"scale", 0.4}, {"window", a.window}, {"softcap", a.softcap}, {"uniform", int64_t{a.uniform}}})[0]);
   const Status status = h.Run();
   ASSERT_TRUE(status) << status.error().ToString();
   ExpectClose(h.Get<float>("y"), want, 1e-5, static_cast<size_t>(tokens) * kHeads * kGroup * kWidth);
@@ -278,11 +286,13 @@ TEST(AttentionTest, PaddingIsNeverRead) {
 
 TEST(AttentionTest, WindowAndSoftcap) {
   for (const bool uniform : {false, true}) {
-    const std::vector<Request> requests = uniform ? std::vector<Request>{{13, 1}, {2, 1}} : std::vector<Request>{{13, 7}, {2, 2}};
+    const std::vector<Request> requests =
+        uniform ? std::vector<Request>{{13, 1}, {2, 1}} : std::vector<Request>{{13, 7}, {2, 2}};
     CheckAttention({.requests = requests, .window = 3, .uniform = uniform});
     CheckAttention({.requests = requests, .window = 1, .uniform = uniform});
     CheckAttention({.requests = requests, .softcap = 2.0, .uniform = uniform});
-    CheckAttention({.requests = requests, .pad_tokens = 2, .pad_requests = 2, .window = 5, .softcap = 1.0, .uniform = uniform});
+    CheckAttention(
+        {.requests = requests, .pad_tokens = 2, .pad_requests = 2, .window = 5, .softcap = 1.0, .uniform = uniform});
   }
 }
 
@@ -307,14 +317,17 @@ std::vector<int32_t> Sample(const std::vector<SampleRow>& rows, int live = -1) {
   }
   h.Live({0, live < 0 ? static_cast<int32_t>(n) : live, 0});
   const ir::Dim dim(n, DimTag::kRows);
-  h.Out("y", h.Decomposed(Op::kSample, {h.In("l", {dim, static_cast<int64_t>(rows[0].logits.size())}, logits), h.In("t", {dim}, temperature),
-                                        h.In("k", {dim}, top_k), h.In("p", {dim}, top_p), h.In("m", {dim}, min_p), h.In("u", {dim}, uniform)})[0]);
+  h.Out("y", h.Decomposed(Op::kSample, {h.In("l", {dim, static_cast<int64_t>(rows[0].logits.size())}, logits),
+                                        h.In("t", {dim}, temperature), h.In("k", {dim}, top_k), h.In("p", {dim}, top_p),
+                                        h.In("m", {dim}, min_p), h.In("u", {dim}, uniform)})[0]);
   const Status status = h.Run();
   EXPECT_TRUE(status) << (status ? "" : status.error().ToString());
   return h.Get<int32_t>("y");
 }
 
-int32_t SampleOne(SampleRow row) { return Sample({std::move(row)})[0]; }
+int32_t SampleOne(SampleRow row) {
+  return Sample({std::move(row)})[0];
+}
 
 std::vector<float> Log(const std::vector<double>& p) {
   std::vector<float> logits;
@@ -414,8 +427,10 @@ TEST(TopLogprobsTest, ChosenAndBestAgainstLogSoftmax) {
   padded.resize((kRows + 1) * kVocab, NAN);
   std::vector<int32_t> padded_ids = ids;
   padded_ids.push_back(-1);
-  const auto top = h.Decomposed(Op::kTopLogprobs, {h.In("l", {rows, kVocab}, padded), h.In("i", {rows}, padded_ids), h.In("w", {rows}, padded_ids)},
-                                {{"k", int64_t{kBest}}});
+  const auto top =
+      h.Decomposed(Op::kTopLogprobs,
+                   {h.In("l", {rows, kVocab}, padded), h.In("i", {rows}, padded_ids), h.In("w", {rows}, padded_ids)},
+                   {{"k", int64_t{kBest}}});
   h.Out("chosen", top[0]);
   h.Out("ids", top[1]);
   h.Out("best", top[2]);
@@ -428,7 +443,8 @@ TEST(TopLogprobsTest, ChosenAndBestAgainstLogSoftmax) {
     for (int i = 0; i < kVocab; ++i) sum += std::exp(static_cast<double>(logits[r * kVocab + i]));
     std::vector<int> order(kVocab);
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return logits[r * kVocab + a] > logits[r * kVocab + b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return logits[r * kVocab + a] > logits[r * kVocab + b]; });
     EXPECT_NEAR(chosen[r], logits[r * kVocab + ids[r]] - std::log(sum), 1e-5);
     for (int j = 0; j < kBest; ++j) {
       EXPECT_EQ(best_ids[r * kBest + j], order[j]) << r << " " << j;

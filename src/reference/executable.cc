@@ -16,7 +16,8 @@ Status Arena::Reserve(int64_t bytes) {
   if (bytes <= bytes_) return {};
   if (data_ != nullptr) {
     return MakeError(ErrorCode::kFailedPrecondition, "reference backend",
-                     "a graph that needs {} bytes of scratch was compiled after Finalize, which allocated {}", bytes, bytes_);
+                     "a graph that needs {} bytes of scratch was compiled after Finalize, which allocated {}", bytes,
+                     bytes_);
   }
   bytes_ = bytes;
   return {};
@@ -37,7 +38,9 @@ Status Arena::Allocate() {
 
 namespace {
 
-std::string BufferOf(const ir::Input& input) { return input.buffer.empty() ? input.name : input.buffer; }
+std::string BufferOf(const ir::Input& input) {
+  return input.buffer.empty() ? input.name : input.buffer;
+}
 
 class ReferenceExecutable final : public backend::Executable {
  public:
@@ -124,10 +127,12 @@ class ReferenceExecutable final : public backend::Executable {
       if (input.kind != ir::InputKind::kWeight) continue;
       const ir::Type& type = entry.TypeOf(input.value);
       const auto weight = shared_->weights.find(input.name);
-      if (weight == shared_->weights.end()) return MakeError(ErrorCode::kNotFound, "weight '" + input.name + "'", "is not loaded");
+      if (weight == shared_->weights.end())
+        return MakeError(ErrorCode::kNotFound, "weight '" + input.name + "'", "is not loaded");
       if (type.encoding || type.dtype != DType::kF32 || weight->second.encoding != Encoding::kF32 ||
           weight->second.shape != type.Shape()) {
-        return MakeError(ErrorCode::kInvalidArgument, "weight '" + input.name + "'", "is {} [{}] where the graph wants {}; this backend reads f32",
+        return MakeError(ErrorCode::kInvalidArgument, "weight '" + input.name + "'",
+                         "is {} [{}] where the graph wants {}; this backend reads f32",
                          ToString(weight->second.encoding), fmt::join(weight->second.shape, ","), ToString(type));
       }
     }
@@ -139,7 +144,7 @@ class ReferenceExecutable final : public backend::Executable {
                                 const ir::Type& type) {
     for (const backend::HostSlot& slot : slots) {
       if (slot.name != name) continue;
-      if (slot.data != nullptr && slot.bytes == type.Bytes()) return slot.data;
+      if (slot.data != nullptr && slot.bytes >= type.Bytes()) return slot.data;
       return MakeError(ErrorCode::kInvalidArgument, fmt::format("{} '{}'", kind, name), "has {} bytes at {} for {}",
                        slot.bytes, slot.data, ToString(type));
     }
@@ -158,7 +163,8 @@ class ReferenceExecutable final : public backend::Executable {
       } else if (input.kind == ir::InputKind::kState) {
         void* base = io.states == nullptr ? nullptr : io.states->Address(BufferOf(input));
         if (base == nullptr) {
-          return MakeError(ErrorCode::kNotFound, "state '" + input.name + "'", "buffer '{}' is not allocated", BufferOf(input));
+          return MakeError(ErrorCode::kNotFound, "state '" + input.name + "'", "buffer '{}' is not allocated",
+                           BufferOf(input));
         }
         inputs.push_back(static_cast<std::byte*>(base) + input.offset * static_cast<int64_t>(SizeOf(type.dtype)));
       } else {
@@ -189,7 +195,8 @@ class ReferenceExecutable final : public backend::Executable {
   Status Record(const backend::StepIo& io, const std::vector<void*>& inputs) {
     const ir::Function& entry = module_.entry();
     LaunchList open;
-    DI_ASSIGN_OR_RETURN(const std::vector<void*> outputs, Flatten(entry, inputs, /*split=*/mode_ == backend::GraphMode::kBreakable, &open));
+    DI_ASSIGN_OR_RETURN(const std::vector<void*> outputs,
+                        Flatten(entry, inputs, /*split=*/mode_ == backend::GraphMode::kBreakable, &open));
     std::set<int> aliased;
     if (const auto it = module_.io_map.find(entry.name); it != module_.io_map.end()) {
       for (const ir::Alias& alias : it->second) aliased.insert(alias.output);
@@ -207,7 +214,8 @@ class ReferenceExecutable final : public backend::Executable {
     if (open->empty()) return {};
     const LaunchList* launches = &segments_.emplace_back(std::move(*open));
     open->clear();
-    return backend::GraphCapture::Current()->AddSegment([this, launches] { return RunLaunches(*launches, live_, &shared_->team); });
+    return backend::GraphCapture::Current()->AddSegment(
+        [this, launches] { return RunLaunches(*launches, live_, &shared_->team); });
   }
 
   static Launch Copy(const ir::Type& type, const void* from, void* to) {
@@ -220,7 +228,8 @@ class ReferenceExecutable final : public backend::Executable {
   }
 
   // Appends the launches of a function on the given inputs; returns the addresses of its outputs.
-  Result<std::vector<void*>> Flatten(const ir::Function& f, const std::vector<void*>& inputs, bool split, LaunchList* open) {
+  Result<std::vector<void*>> Flatten(const ir::Function& f, const std::vector<void*>& inputs, bool split,
+                                     LaunchList* open) {
     const FunctionPlan& plan = plans_.at(f.name);
     std::vector<void*> at(f.types.size(), nullptr);
     for (size_t i = 0; i < inputs.size(); ++i) at[f.inputs[i].value] = inputs[i];
@@ -246,7 +255,8 @@ class ReferenceExecutable final : public backend::Executable {
   }
 
   // A new content of a state that was not written in place goes to its place now: nobody reads the old one any more.
-  Result<std::vector<void*>> FinishFunction(const FunctionPlan& plan, const std::vector<void*>& at, LaunchList* open) const {
+  Result<std::vector<void*>> FinishFunction(const FunctionPlan& plan, const std::vector<void*>& at,
+                                            LaunchList* open) const {
     const ir::Function& f = *plan.function;
     std::vector<void*> outputs;
     for (const ir::Output& output : f.outputs) outputs.push_back(at[output.value]);
@@ -275,7 +285,8 @@ class ReferenceExecutable final : public backend::Executable {
     }
   }
 
-  Status FlattenCall(const FunctionPlan& plan, const Node& node, const std::vector<void*>& at, bool split, LaunchList* open) {
+  Status FlattenCall(const FunctionPlan& plan, const Node& node, const std::vector<void*>& at, bool split,
+                     LaunchList* open) {
     std::vector<void*> operands;
     for (size_t i = FirstCallOperand(node); i < node.operands.size(); ++i) operands.push_back(at[node.operands[i]]);
     // A value that is not a state cannot be overwritten where it lies: the callee gets a copy, in the result's place.
@@ -289,7 +300,8 @@ class ReferenceExecutable final : public backend::Executable {
       DI_RETURN_IF_ERROR(CloseSegment(open));
       LaunchList* body = &segments_.emplace_back();
       DI_RETURN_IF_ERROR(FlattenBreak(plan, node, at, operands, body));
-      return backend::EagerBreak(node.Str("name"), [this, body] { return RunLaunches(*body, live_, &shared_->team); }, mode_);
+      return backend::EagerBreak(
+          node.Str("name"), [this, body] { return RunLaunches(*body, live_, &shared_->team); }, mode_);
     }
     if (node.op == Op::kBreak) return FlattenBreak(plan, node, at, operands, open);
     if (node.op == Op::kCall) return FlattenCallee(plan, node, node.Str("callee"), at, operands, split, open);
@@ -297,14 +309,15 @@ class ReferenceExecutable final : public backend::Executable {
     launch.kind = Launch::Kind::kCase;
     launch.operands = {at[node.operands[0]]};
     for (const std::string& branch : node.Strs("branches")) {
-      DI_RETURN_IF_ERROR(FlattenCallee(plan, node, branch, at, operands, /*split=*/false, &launch.branches.emplace_back()));
+      DI_RETURN_IF_ERROR(
+          FlattenCallee(plan, node, branch, at, operands, /*split=*/false, &launch.branches.emplace_back()));
     }
     open->push_back(std::move(launch));
     return {};
   }
 
-  Status FlattenCallee(const FunctionPlan& plan, const Node& node, const std::string& callee, const std::vector<void*>& at,
-                       const std::vector<void*>& operands, bool split, LaunchList* open) {
+  Status FlattenCallee(const FunctionPlan& plan, const Node& node, const std::string& callee,
+                       const std::vector<void*>& at, const std::vector<void*>& operands, bool split, LaunchList* open) {
     DI_ASSIGN_OR_RETURN(const std::vector<void*> outputs, Flatten(*module_.Find(callee), operands, split, open));
     for (size_t i = 0; i < outputs.size(); ++i) {
       const ValueId result = node.results[i];

@@ -21,7 +21,9 @@ Status RunLaunches(const LaunchList& launches, const ir::LiveCounts& live, Threa
       std::memset(padding.data + begin, 0xff, static_cast<size_t>(padding.extent.Bytes() - begin));
     }
     switch (launch.kind) {
-      case Launch::Kind::kNode: launch.node->Run(launch.operands.data(), launch.results.data(), live, team); break;
+      case Launch::Kind::kNode:
+        launch.node->Run(launch.operands.data(), launch.results.data(), live, team);
+        break;
       case Launch::Kind::kCopy: {
         if (launch.results[0] == launch.operands[0]) break;
         std::memcpy(launch.results[0], launch.operands[0], static_cast<size_t>(launch.extent.LiveBytes(live)));

@@ -12,7 +12,9 @@ using ir::Node;
 using ir::Op;
 using ir::ValueId;
 
-bool IsCall(const Node& node) { return node.op == Op::kCall || node.op == Op::kBreak || node.op == Op::kCase; }
+bool IsCall(const Node& node) {
+  return node.op == Op::kCall || node.op == Op::kBreak || node.op == Op::kCase;
+}
 
 class Planner {
  public:
@@ -42,7 +44,8 @@ class Planner {
     }
     const ir::OpKind kind = InfoOf(node.op).kind;
     if (kind == ir::OpKind::kComposite || kind == ir::OpKind::kMutation) {
-      return MakeError(ErrorCode::kUnsupported, ToString(node.op), "must be rewritten by the passes that this backend lists");
+      return MakeError(ErrorCode::kUnsupported, ToString(node.op),
+                       "must be rewritten by the passes that this backend lists");
     }
     return {};
   }
@@ -129,14 +132,20 @@ bool FunctionPlan::IsState(ValueId value) const {
 
 std::vector<std::string> CalleesOf(const Node& node) {
   switch (node.op) {
-    case Op::kCall: return {node.Str("callee")};
-    case Op::kBreak: return {node.Str("body")};
-    case Op::kCase: return node.Strs("branches");
-    default: return {};
+    case Op::kCall:
+      return {node.Str("callee")};
+    case Op::kBreak:
+      return {node.Str("body")};
+    case Op::kCase:
+      return node.Strs("branches");
+    default:
+      return {};
   }
 }
 
-size_t FirstCallOperand(const Node& node) { return node.op == Op::kCase ? 1 : 0; }
+size_t FirstCallOperand(const Node& node) {
+  return node.op == Op::kCase ? 1 : 0;
+}
 
 // Functionalize has made sure that all branches of a case mutate the same states.
 std::vector<ir::Alias> AliasesOf(const ir::Module& module, const Node& node) {

@@ -1,5 +1,5 @@
-// What is known of a function before its inputs have addresses: a prepared node per primitive, which values share memory,
-// where each value lies in the function's frame, and the contents of its constants. For src/reference only.
+// What is known of a function before its inputs have addresses: a prepared node per primitive, which values share
+// memory, where each value lies in the function's frame, and the contents of its constants. For src/reference only.
 //
 // Functions do not recurse, so each has one frame and every call of it uses the same one. Immutable once made.
 #pragma once

@@ -57,7 +57,8 @@ class ReferenceBackend final : public backend::Backend {
     return {};
   }
 
-  Result<std::unique_ptr<backend::StateSet>> AllocateStates(const std::map<std::string, int64_t>& bytes_by_buffer) override {
+  Result<std::unique_ptr<backend::StateSet>> AllocateStates(
+      const std::map<std::string, int64_t>& bytes_by_buffer) override {
     auto states = std::make_unique<HostStates>();
     for (const auto& [buffer, bytes] : bytes_by_buffer) DI_RETURN_IF_ERROR(states->Add(buffer, bytes));
     return states;

@@ -18,15 +18,19 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }  // namespace
 
-// Counts every allocation of this program, for the test that a step makes none. Out of line: GCC sees only one half of a
-// pair that it inlines, and warns.
+// Counts every allocation of this program, for the test that a step makes none. Out of line: GCC sees only one half of
+// a pair that it inlines, and warns.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   allocations.fetch_add(1);
   if (void* p = std::malloc(bytes)) return p;
   throw std::bad_alloc();
 }
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept {
+  std::free(p);
+}
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept {
+  std::free(p);
+}
 
 namespace deepinfer::reference {
 namespace {
@@ -36,16 +40,17 @@ using backend::GraphMode;
 // A module given as text on a fresh backend, with f32 and i32 buffers by name.
 class Step {
  public:
-  explicit Step(const std::string& text, ReferenceOptions options = {.threads = 2, .poison_padding = true}) : options_(options) {
+  explicit Step(const std::string& text, ReferenceOptions options = {.threads = 2, .poison_padding = true})
+      : options_(options) {
     auto module = ir::Parse(text);
     EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().ToString());
     if (module) module_ = *std::move(module);
   }
 
   std::map<std::string, std::vector<float>> weights, outputs;
-  std::map<std::string, std::vector<float>> floats;   // metadata
-  std::map<std::string, std::vector<int32_t>> ints;   // metadata
-  std::map<std::string, int64_t> states;              // bytes by buffer
+  std::map<std::string, std::vector<float>> floats;  // metadata
+  std::map<std::string, std::vector<int32_t>> ints;  // metadata
+  std::map<std::string, int64_t> states;             // bytes by buffer
   backend::BreakRegistry breaks;
   GraphMode mode = GraphMode::kFull;
 
@@ -127,12 +132,14 @@ TEST(ReferenceTest, StatesAreViewsOfBuffersWrittenInPlaceAndSeenByLaterReaders) 
 // Two layers with a state each, through one outlined function that adds its input to row 0 of the state.
 const char kLayers[] =
     "module\n"
-    "func @step(%0: state \"a\" f32[2,2], %1: state \"b\" f32[2,2], %2: metadata \"x\" f32[1,2], %3: metadata \"i\" i32[1], "
+    "func @step(%0: state \"a\" f32[2,2], %1: state \"b\" f32[2,2], %2: metadata \"x\" f32[1,2], %3: metadata \"i\" "
+    "i32[1], "
     "%4: weight \"w0\" f32[2], %5: weight \"w1\" f32[2]) {\n"
     "  %6 = call(%2, %0, %3, %4) {callee = \"layer\"} : f32[1,2]\n"
     "  %7 = call(%6, %1, %3, %5) {callee = \"layer\"} : f32[1,2]\n"
     "  return \"y\" %7, \"first\" %6\n}\n"
-    "func @layer(%0: argument \"x\" f32[1,2], %1: state \"s\" f32[2,2], %2: argument \"i\" i32[1], %3: argument \"w\" f32[2]) {\n"
+    "func @layer(%0: argument \"x\" f32[1,2], %1: state \"s\" f32[2,2], %2: argument \"i\" i32[1], %3: argument \"w\" "
+    "f32[2]) {\n"
     "  %4 = broadcast_in_dim(%3) {dims = [1]} : f32[1,2]\n"
     "  %5 = mul(%0, %4) : f32[1,2]\n"
     "  index_put_(%1, %2, %5) {dims = [0]}\n"
@@ -222,7 +229,8 @@ TEST(ReferenceTest, FullModeInlinesBodiesAndEqualsBreakableMode) {
       ++calls;
       EXPECT_EQ(c.live.count[0], 2);
       EXPECT_EQ(ir::ToString(*c.operands[0].type), "f32[T:4]");
-      for (int i = 0; i < 2; ++i) static_cast<float*>(c.results[0].data)[i] = -static_cast<float*>(c.operands[0].data)[i];
+      for (int i = 0; i < 2; ++i)
+        static_cast<float*>(c.results[0].data)[i] = -static_cast<float*>(c.operands[0].data)[i];
       return {};
     };
     ASSERT_TRUE(step.Start());
@@ -290,15 +298,18 @@ TEST(ReferenceTest, WhatIsMissingIsNamed) {
 }
 
 TEST(ReferenceTest, CallsOutOfOrderAndForeignWeightsAreRefused) {
-  const auto module = *ir::Parse("module\nfunc @step(%0: metadata \"x\" f32[2]) {\n  %1 = neg(%0) : f32[2]\n  return \"y\" %1\n}\n");
+  const auto module =
+      *ir::Parse("module\nfunc @step(%0: metadata \"x\" f32[2]) {\n  %1 = neg(%0) : f32[2]\n  return \"y\" %1\n}\n");
   const auto backend = CreateReferenceBackend({});
   const std::byte bytes[64] = {};
-  ExpectError(backend->SetWeights({{"w", {"w", Encoding::kQ8_0, {1, 32}, bytes}}}, ""), ErrorCode::kUnsupported, "weight 'w': is q8_0");
+  ExpectError(backend->SetWeights({{"w", {"w", Encoding::kQ8_0, {1, 32}, bytes}}}, ""), ErrorCode::kUnsupported,
+              "weight 'w': is q8_0");
   const auto executable = backend->Compile(module, {});
   ASSERT_TRUE(executable.has_value());
   ExpectError((*executable)->Capture({}), ErrorCode::kFailedPrecondition, "Capture before Finalize");
   ASSERT_TRUE(backend->Finalize());
-  const auto large = *ir::Parse("module\nfunc @step(%0: metadata \"x\" f32[2000]) {\n  %1 = neg(%0) : f32[2000]\n  return \"y\" %1\n}\n");
+  const auto large = *ir::Parse(
+      "module\nfunc @step(%0: metadata \"x\" f32[2000]) {\n  %1 = neg(%0) : f32[2000]\n  return \"y\" %1\n}\n");
   const auto late = backend->Compile(large, {});
   ASSERT_FALSE(late.has_value());
   EXPECT_EQ(late.error().code, ErrorCode::kFailedPrecondition);
@@ -306,14 +317,18 @@ TEST(ReferenceTest, CallsOutOfOrderAndForeignWeightsAreRefused) {
 
 TEST(ReferenceTest, WhatCannotRunIsRefusedByName) {
   const auto compile = [](const std::string& body) {
-    const auto module = ir::Parse("module\nfunc @step(%0: metadata \"x\" f32[2], %1: state \"s\" f32[2], %2: metadata \"i\" i32[2]) {\n" + body + "}\n");
+    const auto module = ir::Parse(
+        "module\nfunc @step(%0: metadata \"x\" f32[2], %1: state \"s\" f32[2], %2: metadata \"i\" i32[2]) {\n" + body +
+        "}\n");
     EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().ToString());
     const auto backend = CreateReferenceBackend({});
     const auto executable = backend->Compile(*module, {});
     return executable ? Status() : Status(tl::unexpected(executable.error()));
   };
-  ExpectError(compile(" %3 = custom_call(%0) {target = \"nki_kernel\"} : f32[2]\n return \"y\" %3\n"), ErrorCode::kUnsupported, "'nki_kernel'");
-  ExpectError(compile(" %3 = rms_norm(%0, %0) {eps = 0.1} : f32[2]\n return \"y\" %3\n"), ErrorCode::kUnsupported, "rms_norm");
+  ExpectError(compile(" %3 = custom_call(%0) {target = \"nki_kernel\"} : f32[2]\n return \"y\" %3\n"),
+              ErrorCode::kUnsupported, "'nki_kernel'");
+  ExpectError(compile(" %3 = rms_norm(%0, %0) {eps = 0.1} : f32[2]\n return \"y\" %3\n"), ErrorCode::kUnsupported,
+              "rms_norm");
   ExpectError(compile(" index_put_(%1, %2, %0) {dims = [0]}\n return\n"), ErrorCode::kUnsupported, "index_put_");
 }
 

@@ -46,8 +46,14 @@ class StepBuffersTest : public ::testing::Test {
     for (int32_t i = 0; i < 4; ++i) {
       plan_.query_start.push_back(2 * (i + 1));
       plan_.block_tables.push_back(&full_table_);
-      plan_.rows.push_back({.token = i, .commit_slot = i, .temperature = 0.5f, .top_k = 3, .top_p = 0.25f,
-                            .min_p = 0.125f, .uniform = 0.75f, .want_logprobs = 7});
+      plan_.rows.push_back({.token = i,
+                            .commit_slot = i,
+                            .temperature = 0.5f,
+                            .top_k = 3,
+                            .top_p = 0.25f,
+                            .min_p = 0.125f,
+                            .uniform = 0.75f,
+                            .want_logprobs = 7});
     }
     buffers_.Fill(plan_, Shape(Phase::kPrefill, 8, 4, 4));
     plan_.Clear();
@@ -80,8 +86,14 @@ TEST_F(StepBuffersTest, DecodePadding) {
   plan_.query_start = {0, 1, 2};
   plan_.block_tables = {&first, &second};
   plan_.rows.push_back({.token = 0, .commit_slot = 2});
-  plan_.rows.push_back({.token = 1, .commit_slot = 0, .temperature = 1.5f, .top_k = 5, .top_p = 0.5f, .min_p = 0.25f,
-                        .uniform = 0.625f, .want_logprobs = 3});
+  plan_.rows.push_back({.token = 1,
+                        .commit_slot = 0,
+                        .temperature = 1.5f,
+                        .top_k = 5,
+                        .top_p = 0.5f,
+                        .min_p = 0.25f,
+                        .uniform = 0.625f,
+                        .want_logprobs = 3});
   buffers_.Fill(plan_, Shape(Phase::kDecode, 4, 4, 4));
 
   EXPECT_EQ(Ints(buffers_, in::kLiveCounts, 3), I({2, 2, 2}));

@@ -10,7 +10,9 @@ namespace deepinfer::cpu {
 namespace {
 
 // Elements after the first dimension.
-int64_t InnerElements(const ir::Type& type) { return type.NumElements() / std::max<int64_t>(1, type.dims[0].size); }
+int64_t InnerElements(const ir::Type& type) {
+  return type.dims.empty() ? 1 : type.NumElements() / std::max<int64_t>(1, type.dims[0].size);
+}
 
 class EmbeddingLaunch : public Launch {
  public:
@@ -52,7 +54,11 @@ class NormLaunch : public Launch {
     args_.residual_stride = args_.sum_stride = norm.width;
     norm.eps = static_cast<float>(node.Float("eps"));
     norm.offset = static_cast<float>(node.Float("offset"));
-    per_row_ = InnerElements(type) / norm.width;
+    if (type.rank() == 1) {
+      rows_ = LiveExtent();  // one row: the only dimension is the one that is normalised
+    } else {
+      per_row_ = InnerElements(type) / std::max<int64_t>(1, norm.width);
+    }
   }
   void Bind(const Addresses& a) override {
     args_.norm.x = a.Of(node_.operands[0]);
@@ -163,7 +169,11 @@ class GluLaunch : public Launch {
 }  // namespace
 
 LaunchResult LowerEmbedding(const LowerContext& c, const ir::Node& node) {
-  DI_ASSIGN_OR_RETURN(const backend::WeightData* table, c.weights->Source(c.f.FindInput(node.operands[0])->name));
+  const ir::Input* input = c.f.FindInput(node.operands[0]);
+  if (input == nullptr || input->kind != ir::InputKind::kWeight) {
+    return MakeError(ErrorCode::kUnsupported, "embedding", "its table is not a weight of the step");
+  }
+  DI_ASSIGN_OR_RETURN(const backend::WeightData* table, c.weights->Source(input->name));
   return std::make_unique<EmbeddingLaunch>(c, node, *table);
 }
 

@@ -109,6 +109,10 @@ Status LinearLaunch::Init(const LowerContext& c, const ir::Node& node) {
   for (size_t i = 0; i < weights; ++i) {
     const ir::ValueId weight = node.operands[1 + i];
     const ir::Type& type = c.f.TypeOf(weight);
+    const ir::Input* input = c.f.FindInput(weight);
+    if (input == nullptr || input->kind != ir::InputKind::kWeight) {
+      return MakeError(ErrorCode::kUnsupported, "linear", "{} is not a weight of the step", ToString(type));
+    }
     Product* product = ProductFor(EncodingOf(type), c, x.dtype);
     if (product == nullptr) return MakeError(ErrorCode::kUnsupported, "linear", "no kernel for {}", ToString(type));
     Column column;
@@ -117,7 +121,7 @@ Status LinearLaunch::Init(const LowerContext& c, const ir::Node& node) {
     column.result = node.results[i];
     if (node.operands.size() > 1 + weights) column.bias = node.operands[1 + weights + i];
     product->columns.push_back(column);
-    names[product->kernel].push_back(c.f.FindInput(weight)->name);
+    names[product->kernel].push_back(input->name);
   }
   for (Product& product : products_) {
     product.outputs.resize(product.columns.size());

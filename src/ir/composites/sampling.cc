@@ -9,9 +9,13 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // v[R] along the rows of [R,V].
-Value PerRow(Builder& b, Value v, const Type& like) { return b.Broadcast(v, like.dims, {0}); }
+Value PerRow(Builder& b, Value v, const Type& like) {
+  return b.Broadcast(v, like.dims, {0});
+}
 
-Value Sum(Builder& b, Value x) { return b.Reduce(x, "sum", {1}); }
+Value Sum(Builder& b, Value x) {
+  return b.Reduce(x, "sum", {1});
+}
 
 struct Logits {
   Value l;    // f32 [R,V]
@@ -45,8 +49,8 @@ Value KeepMask(Builder& b, const Logits& x, const Values& v) {
   const Value before = b.Emit(Op::kSub, {b.Emit(Op::kCumsum, {mass}, {{"dim", int64_t{1}}}), mass});
   const Value limit = b.Emit(Op::kMul, {v[3], Sum(b, mass)});
   const Value top_p = PerRow(b, v[3], x.type);
-  const Value nucleus = b.Emit(Op::kOr, {b.Compare(before, PerRow(b, limit, x.type), "lt"),
-                                         b.Compare(top_p, b.Splat(x.type, 1), "ge")});
+  const Value nucleus =
+      b.Emit(Op::kOr, {b.Compare(before, PerRow(b, limit, x.type), "lt"), b.Compare(top_p, b.Splat(x.type, 1), "ge")});
   const Value best = b.Compare(rank, b.Splat(x.ids, 0), "eq");
   keep = b.Emit(Op::kAnd, {keep, b.Emit(Op::kOr, {nucleus, best})});
   const Value flag = b.Convert(keep, DType::kI32);

@@ -1,0 +1,48 @@
+// --prompt and --prompt-ids, and the sampling flags: shared by the commands that take prompts. Plain data; the CLI11
+// objects live as long as the program.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/session.h"
+#include "engine/request.h"
+
+namespace deepinfer::cli {
+
+struct PromptFlags {
+  std::vector<std::string> texts;
+  std::vector<std::string> ids;
+  bool chat = false;
+  CLI::App* command = nullptr;  // knows the order of the command line
+  CLI::Option* text_option = nullptr;
+  CLI::Option* ids_option = nullptr;
+};
+
+// many: the flags may be repeated, for a batch.
+void AddPromptFlags(CLI::App* command, PromptFlags* flags, bool many);
+// Throws CLI11's error if there is no prompt at all; call it before anything is loaded.
+void RequirePrompt(const PromptFlags& flags);
+// Token ids of each prompt, in the order of the command line. An error names which of several it concerns.
+Result<std::vector<std::vector<int32_t>>> EncodePrompts(const PromptFlags& flags, const Session& session);
+// "prompt 2 of 3: ..." where there are several.
+Error NamePrompt(Error error, size_t index, size_t count);
+
+// "1,2,3", with spaces allowed around the numbers. Fails naming the flag and the part.
+Result<std::vector<int32_t>> ParseIds(const std::string& flag, const std::string& text);
+// The same as a check for CLI11.
+CLI::Validator IdList(const std::string& flag);
+
+struct SamplingFlags {
+  engine::SamplingParams params;
+  std::vector<std::string> stops;
+};
+
+// Defaults are those in `flags`.
+void AddSamplingFlags(CLI::App* command, SamplingFlags* flags);
+// Throws CLI11's error for values that no model could accept.
+void CheckSampling(const SamplingFlags& flags);
+
+}  // namespace deepinfer::cli

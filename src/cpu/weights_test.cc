@@ -1,0 +1,173 @@
+#include "cpu/weights.h"
+
+#include <random>
+#include <thread>
+
+#include "backend/test_util.h"
+#include "cpu/kernels/linear/linear.h"
+#include "cpu/test_util.h"
+
+namespace deepinfer::cpu {
+namespace {
+
+using backend::TempDir;
+
+constexpr int64_t kRows = 70;
+constexpr int64_t kColumns = 64;
+
+struct Source {
+  std::vector<std::byte> bytes;
+  backend::WeightMap map;
+
+  explicit Source(uint32_t seed, int64_t rows = kRows) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    const size_t row = RowBytes(Encoding::kQ8_0, kColumns);
+    bytes.resize(2 * rows * row);
+    std::vector<float> values(kColumns);
+    for (int64_t r = 0; r < 2 * rows; ++r) {
+      for (float& v : values) v = normal(random);
+      EncodeRow(Encoding::kQ8_0, values.data(), bytes.data() + r * row, kColumns);
+    }
+    map["a"] = {"a", Encoding::kQ8_0, {rows, kColumns}, bytes.data()};
+    map["b"] = {"b", Encoding::kQ8_0, {rows, kColumns}, bytes.data() + rows * row};
+  }
+};
+
+std::vector<std::byte> PackedBytes(Weights* weights) {
+  const auto packed = weights->Packed({"a", "b"});
+  EXPECT_TRUE(packed.has_value()) << (packed ? "" : packed.error().ToString());
+  if (!packed) return {};
+  const auto* data = static_cast<const std::byte*>(*packed);
+  return {data, data + PackedLinearBytes(Encoding::kQ8_0, 2 * kRows, kColumns)};
+}
+
+std::vector<std::byte> Fresh(const Source& source) {
+  Weights weights(1);
+  weights.SetSource(source.map);
+  return PackedBytes(&weights);
+}
+
+// A second start maps the file: it gives the first one's bytes although the source it could pack from is another.
+TEST(WeightsTest, ASecondStartMapsWhatTheFirstPacked) {
+  TempDir dir;
+  const std::string file = dir.path() + "/w";
+  const Source one(1), other(2);
+  const std::vector<std::byte> want = Fresh(one);
+  ASSERT_NE(want, Fresh(other));
+  {
+    Weights weights(2);
+    weights.SetSource(one.map);
+    weights.OpenFile(file, "id");
+    EXPECT_EQ(weights.file_problem(), "");
+    EXPECT_EQ(PackedBytes(&weights), want);
+    EXPECT_EQ(*weights.Packed({"a", "b"}), *weights.Packed({"a", "b"}));
+    EXPECT_NE(*weights.Packed({"b", "a"}), *weights.Packed({"a", "b"}));
+    EXPECT_EQ(weights.packed_bytes(), static_cast<int64_t>(2 * want.size()));
+    ASSERT_TRUE(weights.Persist());
+  }
+  const std::string written = backend::ReadFile(file);
+  Weights weights(2);
+  weights.SetSource(other.map);
+  weights.OpenFile(file, "id");
+  EXPECT_EQ(PackedBytes(&weights), want);
+  EXPECT_EQ(weights.file_problem(), "");
+  std::filesystem::remove(file);
+  ASSERT_TRUE(weights.Persist());
+  EXPECT_FALSE(std::filesystem::exists(file)) << "nothing was packed, so nothing is written";
+}
+
+TEST(WeightsTest, ForeignTruncatedAndMisshapenFilesAreReplacedWithAReason) {
+  TempDir dir;
+  const std::string file = dir.path() + "/w";
+  const Source one(1), other(2);
+  const auto use = [&](const Source& source, const std::string& identity, const std::string& reason) {
+    SCOPED_TRACE(reason);
+    Weights weights(1);
+    weights.SetSource(source.map);
+    weights.OpenFile(file, identity);
+    EXPECT_EQ(PackedBytes(&weights), Fresh(source));
+    EXPECT_NE(weights.file_problem().find(reason), std::string::npos) << weights.file_problem();
+    EXPECT_EQ(weights.file_problem().empty(), reason.empty());
+    ASSERT_TRUE(weights.Persist());
+  };
+  use(one, "id", "");
+  use(other, "another", "made for \"id\", not for \"another\"");
+  use(other, "another", "");
+  const std::string good = backend::ReadFile(file);
+  backend::WriteFile(file, good.substr(0, good.size() - 1));
+  use(other, "another", "its header names");
+  backend::WriteFile(file, "not at all");
+  use(other, "another", "truncated");
+  std::string damaged = good;
+  damaged[60] ^= 1;  // in the index
+  backend::WriteFile(file, damaged);
+  use(other, "another", "checksum");
+  {
+    Weights weights(1);
+    const Source shorter(3, kRows - 40);
+    weights.SetSource(shorter.map);
+    weights.OpenFile(file, "another");
+    ASSERT_TRUE(weights.Packed({"a", "b"}));
+    EXPECT_NE(weights.file_problem().find("'q8_0 a|b' has"), std::string::npos) << weights.file_problem();
+  }
+}
+
+TEST(WeightsTest, ThreadsThatAskForOneWeightGetOnePacking) {
+  const Source source(1);
+  Weights weights(2);
+  weights.SetSource(source.map);
+  const void* seen[4] = {};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&, i] { seen[i] = *weights.Packed({"a", "b"}); });
+  for (std::thread& thread : threads) thread.join();
+  for (const void* pointer : seen) EXPECT_EQ(pointer, seen[0]);
+  EXPECT_EQ(weights.packed_bytes(), static_cast<int64_t>(Fresh(source).size()));
+}
+
+TEST(WeightsTest, AMissingTensorIsNamedAndCanBeAskedForAgain) {
+  const Source source(1);
+  Weights weights(1);
+  weights.SetSource(source.map);
+  for (int i = 0; i < 2; ++i) {
+    const auto packed = weights.Packed({"a", "c"});
+    ASSERT_FALSE(packed.has_value());
+    EXPECT_EQ(packed.error().code, ErrorCode::kNotFound);
+    EXPECT_EQ(packed.error().where, "c");
+  }
+  ASSERT_TRUE(weights.Persist()) << "without a file there is nothing to do";
+}
+
+// Two backends of different instruction sets: each packs what it needs, writes the shared file, and a third starts from
+// it.
+TEST(WeightsTest, BackendsShareAFile) {
+  TempDir dir;
+  const Source source(1);
+  const auto module = ir::Parse(R"(module
+func @step(%0: metadata "x" f32[2,64], %1: weight "a" q8_0[70,64], %2: weight "b" q8_0[70,64]) {
+  %3, %4 = multi_linear(%0, %1, %2) {weights = 2} : f32[2,70], f32[2,70]
+  return "y" %3, "z" %4
+}
+)");
+  ASSERT_TRUE(module.has_value()) << module.error().ToString();
+  CpuBackend first({.threads = 2, .isa = Isa::kPortable, .cache_dir = dir.path()});
+  CpuBackend second({.threads = 1, .isa = MachineIsas().back(), .cache_dir = dir.path()});
+  for (CpuBackend* backend : {&first, &second}) {
+    ASSERT_TRUE(backend->SetWeights(source.map, "model"));
+    ASSERT_TRUE(backend->Compile(*module, {}));
+  }
+  for (CpuBackend* backend : {&first, &second}) ASSERT_TRUE(backend->Persist());
+  const std::string file = dir.path() + "/model.blobs";
+  const std::string written = backend::ReadFile(file);
+  EXPECT_FALSE(written.empty());
+  CpuBackend third({.threads = 1, .isa = Isa::kPortable, .cache_dir = dir.path()});
+  ASSERT_TRUE(third.SetWeights(source.map, "model"));
+  ASSERT_TRUE(third.Compile(*module, {}));
+  EXPECT_EQ(third.weights_file_problem(), "");
+  EXPECT_EQ(third.weight_bytes(), first.weight_bytes());
+  ASSERT_TRUE(third.Persist());
+  EXPECT_EQ(backend::ReadFile(file), written);
+}
+
+}  // namespace
+}  // namespace deepinfer::cpu

@@ -1,0 +1,82 @@
+// Helpers of this room's tests (and of tests/): an observer that keeps everything, a model opened on the CPU backend,
+// requests run to their end with the scheduler's invariants checked after every step. Not thread-safe.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace deepinfer::engine {
+
+// What a request got.
+struct Answer {
+  std::vector<int32_t> tokens;
+  std::vector<TokenEvent> events;
+  std::vector<float> prompt_logits;  // [prompt, vocab], if asked for
+  std::optional<FinishReason> reason;
+  std::optional<Error> error;
+};
+
+class Recorder : public RequestObserver {
+ public:
+  bool OnToken(const TokenEvent& event) override {
+    EXPECT_FALSE(answer.reason) << "a token after the end";
+    answer.tokens.push_back(event.id);
+    answer.events.push_back(event);
+    return !on_token || on_token(event);
+  }
+  void OnPromptLogits(int64_t position, const float* logits, int64_t vocab) override {
+    EXPECT_EQ(position * vocab, static_cast<int64_t>(answer.prompt_logits.size())) << "positions come in order, once";
+    answer.prompt_logits.insert(answer.prompt_logits.end(), logits, logits + vocab);
+  }
+  void OnFinish(FinishReason reason, const std::optional<Error>& error) override {
+    EXPECT_FALSE(answer.reason) << "finished twice";
+    answer.reason = reason;
+    answer.error = error;
+  }
+
+  Answer answer;
+  std::function<bool(const TokenEvent&)> on_token;  // may be empty
+};
+
+inline GenerationRequest Request(std::vector<int32_t> prompt, int64_t max_tokens = -1, double temperature = 0) {
+  GenerationRequest request;
+  request.prompt = std::move(prompt);
+  request.params.temperature = temperature;
+  request.params.max_tokens = max_tokens;
+  return request;
+}
+
+// Steps until nothing is left; stops with a failure if that takes more steps than any sound schedule would.
+inline void RunChecked(Engine* engine) {
+  for (int step = 0; engine->HasWork(); ++step) {
+    const Status status = engine->Step();
+    ASSERT_TRUE(status) << status.error().ToString();
+    const Status sound = engine->scheduler().CheckInvariants();
+    ASSERT_TRUE(sound) << sound.error().ToString();
+    ASSERT_LT(step, 20000) << "the engine does not come to an end";
+  }
+  EXPECT_TRUE(engine->scheduler().empty());
+}
+
+// All requests at once, in a new engine.
+inline std::vector<Answer> RunAll(runner::ModelRunner* runner, const std::vector<GenerationRequest>& requests) {
+  Engine engine(runner);
+  std::vector<Recorder> recorders(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    auto id = engine.Add(requests[i], &recorders[i]);
+    EXPECT_TRUE(id) << id.error().ToString();
+  }
+  RunChecked(&engine);
+  std::vector<Answer> answers;
+  for (Recorder& recorder : recorders) answers.push_back(std::move(recorder.answer));
+  return answers;
+}
+
+}  // namespace deepinfer::engine

@@ -1,0 +1,364 @@
+// The composites, with bounds on what two right implementations may differ by.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "recorder.h"
+
+namespace deepinfer::conformance {
+namespace {
+
+using ir::Dim;
+using ir::DimTag;
+using ir::Op;
+using ir::Type;
+using ir::Value;
+
+constexpr double kUndefined = std::numeric_limits<double>::infinity();
+
+struct Rows {
+  int64_t all;
+  int64_t live;
+};
+
+Rows TokenRows(const Problem& p, Recorder* r) {
+  const int64_t t = p.Int("t", 4);
+  const Rows rows{t, p.Int("live", t)};
+  r->Live(rows.live, 0, 0);
+  return rows;
+}
+
+double MaxAbs(const std::vector<float>& values) {
+  double max = 0;
+  for (const float v : values) max = std::isfinite(v) ? std::max<double>(max, std::fabs(v)) : max;
+  return max;
+}
+
+// The roundings of a sum of K products are a random walk over partial sums that are one themselves: its deviation is
+// about 2^-24 * |x| * |w| in norms, whatever K and the order. 16 deviations cover both sides and all elements. |w| is
+// taken as sqrt(K) * max |w|, because d * q and the minimum of a block are summed apart and each may be as large as the
+// largest weight.
+Slack LinearSlack(Recorder* r, Value x, Value w, int64_t k, int64_t n) {
+  const std::vector<float>& xs = r->ValuesOf(x);
+  const std::vector<float>& ws = r->ValuesOf(w);
+  std::vector<double> largest;
+  for (int64_t j = 0; j < n; ++j) largest.push_back(MaxAbs({ws.begin() + j * k, ws.begin() + (j + 1) * k}));
+  Slack slack;
+  slack.exact = false;
+  for (size_t row = 0; row < xs.size() / k; ++row) {
+    double squares = 1e-30;
+    for (int64_t i = 0; i < k; ++i) squares += static_cast<double>(xs[row * k + i]) * xs[row * k + i];
+    const double norms = std::sqrt(squares * static_cast<double>(k));
+    for (int64_t j = 0; j < n; ++j) slack.absolute.push_back(16 * kHalfUlp * norms * largest[j]);
+  }
+  return slack;
+}
+
+void RecordLinear(const Problem& p, Recorder* r) {
+  const Rows rows = TokenRows(p, r);
+  const int64_t k = p.Int("k", 64);
+  const Value x = r->Random("x", Type(p.dtype, {Dim(rows.all, DimTag::kTokens), k}));
+  std::vector<Value> operands = {x};
+  std::vector<int64_t> ns;
+  for (const std::string& n : p.List("n")) ns.push_back(std::stoll(n));
+  const std::vector<std::string> encodings = p.List("w");
+  for (size_t i = 0; i < encodings.size(); ++i) {
+    operands.push_back(r->Weight("w" + std::to_string(i), {ns[i], k}, *ParseEncoding(encodings[i])));
+  }
+  for (size_t i = 0; p.Has("bias") && i < ns.size(); ++i) {
+    operands.push_back(r->Weight("b" + std::to_string(i), {ns[i]}, Encoding::kF32));
+  }
+  ir::AttrMap attrs;
+  if (p.Has("out")) attrs["dtype"] = p.Str("out", "");
+  if (p.op == Op::kMultiLinear) {
+    attrs["weights"] = static_cast<int64_t>(ns.size());
+    attrs["bias"] = int64_t{p.Has("bias")};
+  }
+  const std::vector<Value> ys = r->b().EmitAll(p.op, operands, attrs);
+  for (size_t i = 0; i < ys.size(); ++i) r->Out(ys[i], LinearSlack(r, x, operands[1 + i], k, ns[i]));
+}
+
+// Decoding, scaling and one rounding: exact.
+void RecordEmbedding(const Problem& p, Recorder* r) {
+  const Rows rows = TokenRows(p, r);
+  const int64_t v = p.Int("v", 10);
+  const Value table = r->Weight("table", {v, p.Int("k", 64)}, *ParseEncoding(p.Str("w", "f32")));
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < rows.all; ++i) ids.push_back(static_cast<int32_t>(r->random()() % v));
+  ids[0] = -1;
+  if (rows.live > 1) ids[1] = static_cast<int32_t>(v);
+  const Value id = r->Ints("ids", {Dim(rows.all, DimTag::kTokens)}, ids);
+  r->Out(r->b().Emit(Op::kEmbedding, {table, id}, {{"dtype", p.Str("out", "f32")}, {"scale", p.Float("scale", 1)}}));
+}
+
+// The mean of D squares is off by D * 2^-24 of itself at most, its root by half of that, and five roundings follow.
+void RecordNorm(const Problem& p, Recorder* r) {
+  const int64_t d = p.Int("d", 32);
+  std::vector<Dim> dims = {d};
+  if (!p.Has("row")) {
+    const Rows rows = TokenRows(p, r);
+    dims = {Dim(rows.all, DimTag::kTokens), d};
+    if (p.Has("heads")) dims.insert(dims.begin() + 1, p.Int("heads", 1));
+  }
+  const Value x = r->Random("x", Type(p.dtype, dims));
+  const Value residual = r->Random("residual", Type(p.dtype, dims));
+  const Value weight = r->Weight("weight", {d}, Encoding::kF32);
+  const ir::AttrMap attrs = {{"eps", 1e-5}, {"offset", p.Float("offset", 0)}};
+  Slack slack;
+  slack.exact = false;
+  slack.relative = static_cast<double>(d + 10) * kHalfUlp;
+  if (p.op == Op::kRmsNorm) {
+    r->Out(r->b().Emit(p.op, {x, weight}, attrs), slack);
+    return;
+  }
+  const std::vector<Value> both = r->b().EmitAll(p.op, {x, residual, weight}, attrs);
+  r->Out(both[0]);
+  r->Out(both[1], slack);
+}
+
+// cos and sin of one f32 angle: two libraries may differ by a unit in the last place of 1.
+void RecordRopeTable(const Problem& p, Recorder* r) {
+  const Rows rows = TokenRows(p, r);
+  const int64_t half = p.Int("half", 8);
+  std::vector<int32_t> positions;
+  for (int64_t i = 0; i < rows.all; ++i) positions.push_back(static_cast<int32_t>(r->random()() % 40960));
+  std::vector<float> freq;
+  for (int64_t i = 0; i < half; ++i)
+    freq.push_back(std::pow(10000.0f, -static_cast<float>(i) / static_cast<float>(half)));
+  const Value position = r->Ints("positions", {Dim(rows.all, DimTag::kTokens)}, positions);
+  const double mscale = p.Float("mscale", 1);
+  Slack slack;
+  slack.exact = false;
+  slack.absolute = {4 * kHalfUlp * mscale};
+  for (const Value table : r->b().EmitAll(p.op, {position, r->Floats("freq", {half}, freq)}, {{"mscale", mscale}})) {
+    r->Out(table, slack);
+  }
+}
+
+// Two products and a sum, fused or not.
+void RecordRope(const Problem& p, Recorder* r) {
+  const Rows rows = TokenRows(p, r);
+  const Dim tokens(rows.all, DimTag::kTokens);
+  const int64_t half = p.Int("half", 8);
+  const Value x = r->Random("x", Type(p.dtype, {tokens, p.Int("heads", 1), p.Int("d", 16)}));
+  const Value cos = r->Random("cos", Type(DType::kF32, {tokens, half}), 0.5);
+  const Value sin = r->Random("sin", Type(DType::kF32, {tokens, half}), 0.5);
+  Slack slack;
+  slack.exact = false;
+  const double rotation = std::max(MaxAbs(r->ValuesOf(cos)), MaxAbs(r->ValuesOf(sin)));
+  slack.absolute = {4 * kHalfUlp * MaxAbs(r->ValuesOf(x)) * rotation};
+  r->Out(r->b().Emit(p.op, {x, cos, sin}, {{"interleaved", int64_t{p.Has("interleaved")}}}), slack);
+}
+
+// An exponential good to a few units, and a handful of roundings, each relative to |gate * up|: 1 + tanh may cancel.
+void RecordGlu(const Problem& p, Recorder* r) {
+  const Rows rows = TokenRows(p, r);
+  const Type type(p.dtype, {Dim(rows.all, DimTag::kTokens), p.Int("n", 8)});
+  const Value gate = r->Random("gate", type, 3);
+  const Value up = r->Random("up", type);
+  Slack slack;
+  slack.exact = false;
+  for (size_t i = 0; i < r->ValuesOf(gate).size(); ++i) {
+    slack.absolute.push_back(32 * kHalfUlp * std::fabs(r->ValuesOf(gate)[i] * r->ValuesOf(up)[i]));
+  }
+  r->Out(r->b().Emit(p.op, {gate, up}, {{"activation", p.Str("activation", "silu")}}), slack);
+}
+
+void RecordSlots(const Problem& p, Recorder* r) {
+  const Rows rows = TokenRows(p, r);
+  const int64_t size = p.Int("block_size", 4);
+  const int64_t blocks = p.Int("blocks", 4);
+  std::vector<int32_t> slots = {-1, static_cast<int32_t>(size * blocks), std::numeric_limits<int32_t>::min()};
+  while (static_cast<int64_t>(slots.size()) < rows.all)
+    slots.push_back(static_cast<int32_t>(r->random()() % (size * blocks)));
+  slots.resize(static_cast<size_t>(rows.all));
+  const Value slot = r->Ints("slots", {Dim(rows.all, DimTag::kTokens)}, slots);
+  for (const Value v : r->b().EmitAll(p.op, {slot}, {{"block_size", size}, {"blocks", blocks}})) r->Out(v);
+}
+
+struct Request {
+  int64_t context;
+  int64_t fresh;
+};
+
+// The cache holds NaN wherever no request has written; blocks of requests are interleaved.
+class AttentionProblem {
+ public:
+  AttentionProblem(const Problem& p, Recorder* r)
+      : p_(p), r_(r), heads_(p.Int("heads", 1)), width_(p.Int("d", 8)), block_(p.Int("block", 4)) {
+    for (const std::string& item : p.List("requests")) {
+      requests_.push_back({std::stoll(item), std::stoll(item.substr(item.find(':') + 1))});
+      table_ = std::max(table_, (requests_.back().context + block_ - 1) / block_);
+      tokens_ += requests_.back().fresh;
+    }
+    ++table_;
+  }
+
+  void Record() {
+    const int64_t live_requests = static_cast<int64_t>(requests_.size());
+    const int64_t all_tokens = tokens_ + p_.Int("pad", 0);
+    const int64_t all_requests = live_requests + p_.Int("padreq", 0);
+    const bool uniform = p_.Has("uniform");
+    r_->Live(tokens_, 0, live_requests);
+    std::vector<int32_t> tables(all_requests * table_, -1);
+    std::vector<int32_t> start(all_requests + 1, -1000);  // past the live requests' end: never read
+    start[live_requests] = static_cast<int32_t>(tokens_);
+    std::vector<int32_t> positions(all_tokens, 0);
+    int64_t token = 0;
+    for (int64_t q = 0; q < live_requests; ++q) {
+      start[q] = static_cast<int32_t>(token);
+      for (int64_t j = 0; j * block_ < requests_[q].context; ++j) {
+        tables[q * table_ + j] = static_cast<int32_t>(1 + j * live_requests + q);
+      }
+      for (int64_t f = 0; f < requests_[q].fresh; ++f) {
+        positions[token++] = static_cast<int32_t>(requests_[q].context - requests_[q].fresh + f);
+      }
+    }
+    const Type cache(p_.Type("kv", p_.dtype), {1 + live_requests * table_, heads_, block_, width_});
+    const Dim token_dim(all_tokens, DimTag::kTokens);
+    const Value q = r_->Random("q", Type(p_.dtype, {token_dim, heads_ * p_.Int("group", 1), width_}));
+    const Value k = r_->State("k", cache, Cache(cache, tables));
+    const Value v = r_->State("v", cache, Cache(cache, tables));
+    const Dim request_dim(all_requests, uniform ? DimTag::kTokens : DimTag::kRequests);
+    const double scale = 1 / std::sqrt(static_cast<double>(width_));
+    const Value out =
+        r_->b().Emit(Op::kPagedAttention,
+                     {q, k, v, r_->Ints("tables", {request_dim, table_}, tables),
+                      r_->Ints("start", {all_requests + 1}, start), r_->Ints("positions", {token_dim}, positions)},
+                     {{"scale", scale},
+                      {"window", p_.Int("window", 0)},
+                      {"softcap", p_.Float("softcap", 0)},
+                      {"uniform", int64_t{uniform}}});
+    r_->Out(out, SlackOf(q, k, v, scale));
+  }
+
+ private:
+  Bytes Cache(const Type& type, const std::vector<int32_t>& tables) {
+    std::vector<float> values(static_cast<size_t>(type.NumElements()), NAN);
+    std::normal_distribution<float> normal;
+    for (size_t q = 0; q < requests_.size(); ++q) {
+      for (int64_t p = 0; p < requests_[q].context; ++p) {
+        const int64_t block = tables[q * table_ + p / block_];
+        for (int64_t h = 0; h < heads_; ++h) {
+          float* row = &values[(((block * heads_) + h) * block_ + p % block_) * width_];
+          for (int64_t d = 0; d < width_; ++d) row[d] = normal(r_->random());
+        }
+      }
+    }
+    return Encode(type.dtype, values);
+  }
+
+  // A score is off by (D + 8) * 2^-24 * scale * sum |q||k|, on either side; softcap only shrinks that, and adds a few
+  // roundings of its own size. A weight is off by as much, relatively, and by the rounding of the exponential (whose
+  // argument is as large as the scores differ); the output is a mean of V with such weights.
+  Slack SlackOf(Value q, Value k, Value v, double scale) const {
+    const double bound = static_cast<double>(width_) * scale * MaxAbs(r_->ValuesOf(q)) * MaxAbs(r_->ValuesOf(k));
+    const double score = static_cast<double>(width_ + 8) * kHalfUlp * bound + 16 * kHalfUlp * (bound + 1);
+    int64_t longest = 0;
+    for (const Request& request : requests_) longest = std::max(longest, request.context);
+    Slack slack;
+    slack.exact = false;
+    slack.absolute = {2 * MaxAbs(r_->ValuesOf(v)) * (score + static_cast<double>(longest + 16) * kHalfUlp)};
+    return slack;
+  }
+
+  const Problem& p_;
+  Recorder* r_;
+  int64_t heads_, width_, block_;
+  int64_t table_ = 0;
+  int64_t tokens_ = 0;
+  std::vector<Request> requests_;
+};
+
+// The chosen id is exact: a fixed seed makes no draw so close to a boundary that summation order decides.
+void RecordSample(const Problem& p, Recorder* r) {
+  const int64_t t = p.Int("t", 4);
+  r->Live(0, p.Int("live", t), 0);
+  const Dim rows(t, DimTag::kRows);
+  const Value logits = r->Random("logits", Type(DType::kF32, {rows, p.Int("v", 10)}), 2);
+  std::vector<float> temperature, top_p, min_p, uniform;
+  std::vector<int32_t> top_k;
+  for (int64_t i = 0; i < t; ++i) {
+    const float temperatures[] = {0, 1, 0.6f, 1.5f};
+    const float top_ps[] = {1, 0.9f, 0.3f};
+    temperature.push_back(temperatures[i % 4]);
+    top_k.push_back(i % 5 < 2 ? 0 : static_cast<int32_t>(1 + r->random()() % 50));
+    top_p.push_back(top_ps[i % 3]);
+    min_p.push_back(i % 7 == 3 ? 0.05f : 0.0f);
+    uniform.push_back(static_cast<float>(r->random()() % 65536) / 65536);
+  }
+  r->Out(r->b().Emit(p.op, {logits, r->Floats("temperature", {rows}, temperature), r->Ints("top_k", {rows}, top_k),
+                            r->Floats("top_p", {rows}, top_p), r->Floats("min_p", {rows}, min_p),
+                            r->Floats("uniform", {rows}, uniform)}));
+}
+
+// The sum over V of exponentials, its logarithm, and differences of values as large as the logits.
+void RecordTopLogprobs(const Problem& p, Recorder* r) {
+  const int64_t t = p.Int("t", 4);
+  const int64_t v = p.Int("v", 10);
+  const int64_t k = p.Int("k", 1);
+  r->Live(0, p.Int("live", t), 0);
+  const Dim rows(t, DimTag::kRows);
+  const Value logits = r->Random("logits", Type(DType::kF32, {rows, v}), 2);
+  std::vector<int32_t> ids, want;
+  Slack chosen, best_ids, best;
+  chosen.exact = best.exact = false;
+  for (int64_t i = 0; i < t; ++i) {
+    ids.push_back(static_cast<int32_t>(r->random()() % v));
+    want.push_back(i % 4 == 3 ? -1 : i % 4 == 2 ? 0 : static_cast<int32_t>(k - (i % 4)));
+    const double slack = static_cast<double>(v + 16) * kHalfUlp + 8 * kHalfUlp * MaxAbs(r->ValuesOf(logits));
+    chosen.absolute.push_back(want.back() < 0 ? kUndefined : slack);
+    for (int64_t j = 0; j < k; ++j) {
+      best.absolute.push_back(j >= want.back() ? kUndefined : slack);
+      best_ids.absolute.push_back(j >= want.back() ? kUndefined : 0);
+    }
+  }
+  const auto results =
+      r->b().EmitAll(p.op, {logits, r->Ints("ids", {rows}, ids), r->Ints("want", {rows}, want)}, {{"k", k}});
+  r->Out(results[0], chosen);
+  r->Out(results[1], best_ids);
+  r->Out(results[2], best);
+}
+
+}  // namespace
+
+bool RecordComposite(const Problem& p, Recorder* r) {
+  switch (p.op) {
+    case Op::kLinear:
+    case Op::kMultiLinear:
+      RecordLinear(p, r);
+      return true;
+    case Op::kEmbedding:
+      RecordEmbedding(p, r);
+      return true;
+    case Op::kRmsNorm:
+    case Op::kAddRmsNorm:
+      RecordNorm(p, r);
+      return true;
+    case Op::kRopeTable:
+      RecordRopeTable(p, r);
+      return true;
+    case Op::kRope:
+      RecordRope(p, r);
+      return true;
+    case Op::kGlu:
+      RecordGlu(p, r);
+      return true;
+    case Op::kPagedSlotIndices:
+      RecordSlots(p, r);
+      return true;
+    case Op::kPagedAttention:
+      AttentionProblem(p, r).Record();
+      return true;
+    case Op::kSample:
+      RecordSample(p, r);
+      return true;
+    case Op::kTopLogprobs:
+      RecordTopLogprobs(p, r);
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace deepinfer::conformance
