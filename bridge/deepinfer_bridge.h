@@ -1,8 +1,9 @@
-/* C ABI of the Rust static library deepinfer_bridge: tokenizers and chat templates. Written by hand; src/ffi.rs mirrors it.
+/* C ABI of the Rust static library deepinfer_bridge: tokenizers and chat templates. Written by hand; src/ffi.rs mirrors
+ * it.
  *
- * Every function returns DI_OK or a status with a message in *error (UTF-8, to be freed with di_bytes_free). No function
- * unwinds or aborts on bad input: a panic inside comes back as DI_PANIC. Slices are borrowed for the call only. A
- * tokenizer or template handle may be used by several threads at once; it must not be freed while in use. */
+ * Every function returns DI_OK or a status with a message in *error (UTF-8, to be freed with di_bytes_free). No
+ * function unwinds or aborts on bad input: a panic inside comes back as DI_PANIC. Slices are borrowed for the call
+ * only. A tokenizer or template handle may be used by several threads at once; it must not be freed while in use. */
 #ifndef DEEPINFER_BRIDGE_H_
 #define DEEPINFER_BRIDGE_H_
 
@@ -68,8 +69,8 @@ typedef struct {
 enum {
   DI_ENCODE_SPECIAL = 0, /* special tokens in the text become their ids */
   DI_ENCODE_PLAIN = 1,   /* special tokens in the text stay text */
-  DI_ENCODE_GUARDED = 2  /* as SPECIAL, and guard characters (U+10FFFD) are taken out after the special tokens were found:
-                            a single one vanishes, a pair becomes one */
+  DI_ENCODE_GUARDED = 2  /* as SPECIAL, and guard characters (U+10FFFD) are taken out after the special tokens were
+                            found:  a single one vanishes, a pair becomes one */
 };
 
 int32_t di_tokenizer_from_json(di_slice json, di_tokenizer** out, di_bytes* error);

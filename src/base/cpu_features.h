@@ -15,10 +15,10 @@ namespace deepinfer {
 // Ascending: a machine that has one has all before it. kAmx has its place in kernel lists; its kernels come later.
 enum class Isa : int { kPortable = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAmx = 4 };
 
-const char* ToString(Isa isa);  // "portable" "avx2" "avx512" "avx512_bf16" "amx"
-bool MachineHas(Isa isa);       // avx2: AVX2+FMA+F16C; avx512: F,BW,DQ,VL,VNNI,VBMI; avx512_bf16: + BF16
-std::vector<Isa> MachineIsas(); // ascending, always with kPortable
+const char* ToString(Isa isa);   // "portable" "avx2" "avx512" "avx512_bf16" "amx"
+bool MachineHas(Isa isa);        // avx2: AVX2+FMA+F16C; avx512: F,BW,DQ,VL,VNNI,VBMI; avx512_bf16: + BF16
+std::vector<Isa> MachineIsas();  // ascending, always with kPortable
 Result<Isa> SelectIsa(std::string_view forced);  // "" = the best this machine has, without kAmx
-std::string CpuName();          // brand string
+std::string CpuName();                           // brand string
 
 }  // namespace deepinfer

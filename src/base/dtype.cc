@@ -22,8 +22,12 @@ constexpr std::array<Info, kNumDTypes> kInfo = {{{"i1", 1},
 
 }  // namespace
 
-size_t SizeOf(DType dtype) { return kInfo[static_cast<size_t>(dtype)].size; }
-const char* ToString(DType dtype) { return kInfo[static_cast<size_t>(dtype)].name; }
+size_t SizeOf(DType dtype) {
+  return kInfo[static_cast<size_t>(dtype)].size;
+}
+const char* ToString(DType dtype) {
+  return kInfo[static_cast<size_t>(dtype)].name;
+}
 
 std::optional<DType> ParseDType(std::string_view name) {
   for (int i = 0; i < kNumDTypes; ++i) {
@@ -32,7 +36,11 @@ std::optional<DType> ParseDType(std::string_view name) {
   return std::nullopt;
 }
 
-bool IsFloat(DType dtype) { return dtype >= DType::kF8E4M3; }
-bool IsInteger(DType dtype) { return dtype >= DType::kI8 && dtype <= DType::kI64; }
+bool IsFloat(DType dtype) {
+  return dtype >= DType::kF8E4M3;
+}
+bool IsInteger(DType dtype) {
+  return dtype >= DType::kI8 && dtype <= DType::kI64;
+}
 
 }  // namespace deepinfer

@@ -30,9 +30,13 @@ inline constexpr int kNumEncodings = 0
     ;
 
 const EncodingInfo& InfoOf(Encoding encoding);
-inline const char* ToString(Encoding encoding) { return InfoOf(encoding).name; }
+inline const char* ToString(Encoding encoding) {
+  return InfoOf(encoding).name;
+}
 std::optional<Encoding> ParseEncoding(std::string_view name);
-inline bool IsQuantised(Encoding encoding) { return InfoOf(encoding).block_elements > 1; }
+inline bool IsQuantised(Encoding encoding) {
+  return InfoOf(encoding).block_elements > 1;
+}
 
 // Bytes of a row of `elements` (a multiple of the block).
 size_t RowBytes(Encoding encoding, int64_t elements);

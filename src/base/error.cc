@@ -7,19 +7,29 @@ namespace deepinfer {
 
 const char* ToString(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kInvalidArgument: return "invalid argument";
-    case ErrorCode::kNotFound: return "not found";
-    case ErrorCode::kUnsupported: return "unsupported";
-    case ErrorCode::kDataLoss: return "damaged data";
-    case ErrorCode::kFailedPrecondition: return "failed precondition";
-    case ErrorCode::kResourceExhausted: return "resource exhausted";
-    case ErrorCode::kCancelled: return "cancelled";
-    case ErrorCode::kInternal: return "internal error";
+    case ErrorCode::kInvalidArgument:
+      return "invalid argument";
+    case ErrorCode::kNotFound:
+      return "not found";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
+    case ErrorCode::kDataLoss:
+      return "damaged data";
+    case ErrorCode::kFailedPrecondition:
+      return "failed precondition";
+    case ErrorCode::kResourceExhausted:
+      return "resource exhausted";
+    case ErrorCode::kCancelled:
+      return "cancelled";
+    case ErrorCode::kInternal:
+      return "internal error";
   }
   return "unknown error";
 }
 
-std::string Error::ToString() const { return where.empty() ? message : fmt::format("{}: {}", where, message); }
+std::string Error::ToString() const {
+  return where.empty() ? message : fmt::format("{}: {}", where, message);
+}
 
 namespace internal {
 void CheckFailed(const char* file, int line, const char* condition) {

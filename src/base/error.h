@@ -13,12 +13,12 @@
 namespace deepinfer {
 
 enum class ErrorCode {
-  kInvalidArgument,    // a flag, request field or model file that cannot be accepted
-  kNotFound,           // a file, tensor or name that does not exist
-  kUnsupported,        // well formed, but not something this program can do
-  kDataLoss,           // damaged bytes: truncated files, bad checksums
-  kFailedPrecondition, // the call came at the wrong time (a compile after the cache was locked)
-  kResourceExhausted,  // memory, KV blocks, queue places
+  kInvalidArgument,     // a flag, request field or model file that cannot be accepted
+  kNotFound,            // a file, tensor or name that does not exist
+  kUnsupported,         // well formed, but not something this program can do
+  kDataLoss,            // damaged bytes: truncated files, bad checksums
+  kFailedPrecondition,  // the call came at the wrong time (a compile after the cache was locked)
+  kResourceExhausted,   // memory, KV blocks, queue places
   kCancelled,
   kInternal,
 };
@@ -62,12 +62,12 @@ namespace internal {
 
 // DI_ASSIGN_OR_RETURN(auto value, MayFail());
 #define DI_ASSIGN_OR_RETURN(lhs, expr) DI_ASSIGN_OR_RETURN_IMPL(DI_CONCAT(di_result_, __LINE__), lhs, expr)
-#define DI_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr)                      \
-  auto tmp = (expr);                                                  \
+#define DI_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr)                         \
+  auto tmp = (expr);                                                     \
   if (!tmp.has_value()) return ::tl::unexpected(std::move(tmp.error())); \
   lhs = std::move(*tmp)
 
-#define DI_CHECK(condition)                                                           \
-  do {                                                                                \
+#define DI_CHECK(condition)                                                               \
+  do {                                                                                    \
     if (!(condition)) ::deepinfer::internal::CheckFailed(__FILE__, __LINE__, #condition); \
   } while (false)

@@ -7,7 +7,9 @@
 
 namespace deepinfer {
 
-inline float BF16ToF32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+inline float BF16ToF32(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 inline uint16_t F32ToBF16(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);

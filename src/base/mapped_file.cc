@@ -17,7 +17,7 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument;
     return MakeError(code, path, "cannot open: {}", std::strerror(errno));
   }
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
     return MakeError(ErrorCode::kInvalidArgument, path, "not a regular file");
@@ -31,7 +31,8 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
       const int reason = errno;
       ::close(fd);
       file.size_ = 0;
-      return MakeError(ErrorCode::kResourceExhausted, path, "cannot map {} bytes: {}", info.st_size, std::strerror(reason));
+      return MakeError(ErrorCode::kResourceExhausted, path, "cannot map {} bytes: {}", info.st_size,
+                       std::strerror(reason));
     }
     file.data_ = data;
   }
@@ -39,7 +40,9 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
   return file;
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
+MappedFile::MappedFile(MappedFile&& other) noexcept {
+  *this = std::move(other);
+}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   if (this != &other) {

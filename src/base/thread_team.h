@@ -11,12 +11,14 @@
 
 namespace deepinfer {
 
-// A non-owning reference to a callable void(int member, int members); the callable must outlive the call it is passed to.
+// A non-owning reference to a callable void(int member, int members); the callable must outlive the call it is passed
+// to.
 class TeamFunction {
  public:
   template <class F>
   TeamFunction(F& function)  // NOLINT: implicit on purpose
-      : object_(&function), call_([](void* object, int member, int members) { (*static_cast<F*>(object))(member, members); }) {}
+      : object_(&function),
+        call_([](void* object, int member, int members) { (*static_cast<F*>(object))(member, members); }) {}
   void operator()(int member, int members) const { call_(object_, member, members); }
 
  private:

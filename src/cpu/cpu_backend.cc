@@ -43,14 +43,14 @@ class HostMemory : public backend::StateSet {
   std::map<std::string, Region> regions_;
 };
 
-int64_t Aligned(int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+int64_t Aligned(int64_t bytes) {
+  return (bytes + 4095) / 4096 * 4096;
+}
 
 }  // namespace
 
 CpuBackend::CpuBackend(CpuOptions options)
-    : options_(std::move(options)),
-      team_(options_.threads),
-      weights_(options_.threads) {}
+    : options_(std::move(options)), team_(options_.threads), weights_(options_.threads) {}
 
 CpuBackend::~CpuBackend() = default;
 
@@ -60,7 +60,9 @@ backend::Caps CpuBackend::caps() const {
   return caps;
 }
 
-std::string CpuBackend::target() const { return fmt::format("cpu {}", ToString(options_.isa)); }
+std::string CpuBackend::target() const {
+  return fmt::format("cpu {}", ToString(options_.isa));
+}
 
 std::vector<std::string> CpuBackend::passes() const {
   return {"functionalize", "inline_calls", "fuse_add_norm", "fuse_linears", "decompose", "constant_fold", "cse", "dce"};
@@ -109,7 +111,8 @@ Result<std::unique_ptr<backend::Executable>> CpuBackend::Compile(const ir::Modul
     const std::lock_guard<std::mutex> lock(mutex_);
     if (arena_.data != nullptr && (plan.needs.values > needs_.values || plan.needs.scratch > needs_.scratch ||
                                    plan.needs.shared_scratch > needs_.shared_scratch)) {
-      return MakeError(ErrorCode::kFailedPrecondition, "cpu backend", "a graph compiled after Finalize needs a larger arena");
+      return MakeError(ErrorCode::kFailedPrecondition, "cpu backend",
+                       "a graph compiled after Finalize needs a larger arena");
     }
     needs_.values = std::max(needs_.values, plan.needs.values);
     needs_.scratch = std::max(needs_.scratch, plan.needs.scratch);

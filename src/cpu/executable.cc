@@ -62,7 +62,8 @@ Result<void*> CpuExecutable::InputAddress(const ir::Input& input, const backend:
       if (base == nullptr) return MakeError(ErrorCode::kInvalidArgument, input.name, "no state buffer '{}'", buffer);
       return static_cast<std::byte*>(base) + input.offset * static_cast<int64_t>(SizeOf(type.dtype));
     }
-    default: return SlotAddress(io.metadata, input.name, type);
+    default:
+      return SlotAddress(io.metadata, input.name, type);
   }
 }
 
@@ -90,8 +91,10 @@ Status CpuExecutable::BindAddresses(const backend::StepIo& io) {
       if (placed.predicate != ir::kNoValue) placed.predicate_at = addresses.As<const int32_t>(placed.predicate);
     }
     part.context = {};
-    for (const ir::ValueId value : part.operands) part.context.operands.push_back({&f.TypeOf(value), addresses.Of(value)});
-    for (const ir::ValueId value : part.results) part.context.results.push_back({&f.TypeOf(value), addresses.Of(value)});
+    for (const ir::ValueId value : part.operands)
+      part.context.operands.push_back({&f.TypeOf(value), addresses.Of(value)});
+    for (const ir::ValueId value : part.results)
+      part.context.results.push_back({&f.TypeOf(value), addresses.Of(value)});
   }
   live_at_ = live_counts_ == ir::kNoValue ? nullptr : addresses.As<const int32_t>(live_counts_);
   return {};
@@ -102,7 +105,9 @@ Status CpuExecutable::ReadLiveCounts() {
     const int64_t count = live_at_ == nullptr ? limits_.count[i] : live_at_[i];
     if (limits_.count[i] >= 0 && (count < 0 || count > limits_.count[i])) {
       return MakeError(ErrorCode::kInvalidArgument, "live_counts", "{} of at most {} {}", count, limits_.count[i],
-                       i == 0 ? "tokens" : i == 1 ? "rows" : "requests");
+                       i == 0   ? "tokens"
+                       : i == 1 ? "rows"
+                                : "requests");
     }
     live_.count[i] = count;
   }

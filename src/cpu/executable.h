@@ -24,9 +24,9 @@ namespace deepinfer::cpu {
 // Shared by all executables of a backend; sized by Finalize.
 struct Arena {
   std::byte* data = nullptr;
-  std::byte* scratch = nullptr;         // members * scratch_bytes
+  std::byte* scratch = nullptr;  // members * scratch_bytes
   std::byte* shared_scratch = nullptr;
-  int64_t scratch_bytes = 0;            // per member
+  int64_t scratch_bytes = 0;  // per member
 };
 
 // What an executable needs of the arena.
@@ -59,10 +59,10 @@ struct Part {
 struct StepPlan {
   FlatStep step;
   std::vector<Part> parts;
-  std::vector<passes::Lifetime> lifetimes;      // of the values in the arena
-  std::vector<ir::ValueId> lifetime_of;         // by lifetime: the root value
+  std::vector<passes::Lifetime> lifetimes;  // of the values in the arena
+  std::vector<ir::ValueId> lifetime_of;     // by lifetime: the root value
   passes::MemoryPlan memory;
-  std::map<ir::ValueId, std::string> outputs;   // root value -> name of the fixed buffer it lives in
+  std::map<ir::ValueId, std::string> outputs;  // root value -> name of the fixed buffer it lives in
   std::map<ir::ValueId, std::vector<uint8_t>> constants;
   ArenaNeeds needs;
   int groups = 0;

@@ -69,7 +69,8 @@ class Flattener {
     for (size_t branch = 0; branch < branches.size(); ++branch) {
       const Predicate predicate{node.operands[0], static_cast<int64_t>(branch), static_cast<int64_t>(branches.size())};
       std::vector<ir::Node> body;
-      const std::vector<ir::ValueId> outputs = passes::Splice(*module_.Find(branches[branch]), operands, &step_.f, &body);
+      const std::vector<ir::ValueId> outputs =
+          passes::Splice(*module_.Find(branches[branch]), operands, &step_.f, &body);
       passes::Substitution inner(step_.f.types.size());
       DI_RETURN_IF_ERROR(Emit(std::move(body), predicate, &inner));
       const std::vector<ir::Alias> aliases = AliasesOf(branches[branch]);
@@ -163,10 +164,15 @@ class Flattener {
         case ir::Op::kCall:
           DI_RETURN_IF_ERROR(EmitCallee(node.Str("callee"), node.operands, node.results, predicate, replaced));
           break;
-        case ir::Op::kCase: DI_RETURN_IF_ERROR(EmitCase(node, predicate)); break;
-        case ir::Op::kBreak: DI_RETURN_IF_ERROR(EmitBreak(node, predicate, replaced)); break;
+        case ir::Op::kCase:
+          DI_RETURN_IF_ERROR(EmitCase(node, predicate));
+          break;
+        case ir::Op::kBreak:
+          DI_RETURN_IF_ERROR(EmitBreak(node, predicate, replaced));
+          break;
         case ir::Op::kCustomCall:
-          return MakeError(ErrorCode::kUnsupported, "custom_call", "the cpu backend knows no target '{}'", node.Str("target"));
+          return MakeError(ErrorCode::kUnsupported, "custom_call", "the cpu backend knows no target '{}'",
+                           node.Str("target"));
         case ir::Op::kIndexPutInplace:
           return MakeError(ErrorCode::kInternal, "index_put_", "the graph was not functionalized");
         case ir::Op::kIndexPut:
@@ -181,7 +187,8 @@ class Flattener {
             Share(node.results[0], node.operands[0]);
           }
           break;
-        default: Append(std::move(node), predicate);
+        default:
+          Append(std::move(node), predicate);
       }
     }
     return {};

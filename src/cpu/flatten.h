@@ -1,9 +1,10 @@
 // From a module to the flat order of one step: calls and branches spliced in, breaks as parts of their own.
 //
 // Nodes of a branch of `case` carry a predicate: they run when the scalar `predicate` equals `equals` (the last branch
-// also takes every index out of range). Reshapes cost nothing: roots maps every value to the value whose bytes it shares
-// (through reshape, in-place index_put and in-place structure). Only states are overwritten in place: another value that
-// is put into is copied first, and so is a view or a plain result of a state, which a later write would change. Pure.
+// also takes every index out of range). Reshapes cost nothing: roots maps every value to the value whose bytes it
+// shares (through reshape, in-place index_put and in-place structure). Only states are overwritten in place: another
+// value that is put into is copied first, and so is a view or a plain result of a state, which a later write would
+// change. Pure.
 #pragma once
 
 #include <string>
@@ -24,8 +25,8 @@ struct FlatNode {
 
 struct FlatPart {
   bool is_break = false;
-  std::string name;                               // of the break
-  backend::BreakFunction host;                    // stands in for the nodes; operands and results below; may be empty
+  std::string name;             // of the break
+  backend::BreakFunction host;  // stands in for the nodes; operands and results below; may be empty
   std::vector<ir::ValueId> operands;
   std::vector<ir::ValueId> results;
   std::vector<FlatNode> nodes;

@@ -1,7 +1,7 @@
 // One step of a compiled segment: a kernel with its arguments.
 //
-// Made by lowering (lower/lower.h) once per graph; Bind fixes every pointer at capture; Run is called on every member of
-// the team and takes the part of the work that is its own. Run allocates nothing. Launches between two barriers are
+// Made by lowering (lower/lower.h) once per graph; Bind fixes every pointer at capture; Run is called on every member
+// of the team and takes the part of the work that is its own. Run allocates nothing. Launches between two barriers are
 // independent of each other.
 #pragma once
 
@@ -42,7 +42,7 @@ class Launch {
   virtual ~Launch() = default;
   virtual void Bind(const Addresses& addresses) = 0;
   virtual void Run(const TeamContext& team) const = 0;
-  virtual int64_t ScratchBytes() const { return 0; }                      // per member
+  virtual int64_t ScratchBytes() const { return 0; }                       // per member
   virtual int64_t SharedScratchBytes(int /*members*/) const { return 0; }  // of the team
 
   std::string kernel;  // "linear.q4_1.bf16.avx512_bf16"

@@ -16,8 +16,7 @@ std::vector<uint8_t> ExpandConstant(const ir::Type& type, const ir::Bytes& value
 
 class PlanBuilder {
  public:
-  PlanBuilder(FlatStep step, Isa isa, Weights* weights, int members)
-      : isa_(isa), weights_(weights), members_(members) {
+  PlanBuilder(FlatStep step, Isa isa, Weights* weights, int members) : isa_(isa), weights_(weights), members_(members) {
     plan_.step = std::move(step);
     const size_t values = plan_.step.f.types.size();
     written_.assign(values, -1);

@@ -31,7 +31,9 @@ void InParallel(int64_t panels, int threads, const Work& work) {
 
 }  // namespace
 
-void Weights::FreeAligned::operator()(std::byte* data) const { std::free(data); }
+void Weights::FreeAligned::operator()(std::byte* data) const {
+  std::free(data);
+}
 
 void Weights::OpenFile(std::string file, std::string identity) {
   file_ = std::move(file);

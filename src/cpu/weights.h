@@ -1,7 +1,7 @@
 // The weights of one model as kernels read them: packed panels for projections, plain rows for the rest.
 //
-// A packed weight is made once, on first use, by whichever graph is compiled first; later graphs get the same bytes. With
-// a file (packed weights of an earlier start, mapped) nothing is packed at all. Thread-safe. Plain rows are the
+// A packed weight is made once, on first use, by whichever graph is compiled first; later graphs get the same bytes.
+// With a file (packed weights of an earlier start, mapped) nothing is packed at all. Thread-safe. Plain rows are the
 // checkpoint's own mapped bytes: they are read for as long as the backend lives.
 #pragma once
 

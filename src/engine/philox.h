@@ -1,5 +1,5 @@
-// Counter-based random numbers: the draw of a token is a function of (seed, choice, position) and of nothing else, so the
-// same request gives the same tokens alone, batched, streamed or restarted. Philox 4x32-10: Salmon et al. 2011,
+// Counter-based random numbers: the draw of a token is a function of (seed, choice, position) and of nothing else, so
+// the same request gives the same tokens alone, batched, streamed or restarted. Philox 4x32-10: Salmon et al. 2011,
 // "Parallel random numbers: as easy as 1, 2, 3". Pure.
 #pragma once
 

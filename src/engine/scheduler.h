@@ -1,9 +1,9 @@
 // Writes the next StepPlan: which sequences take part, and with how many tokens.
 //
-// Prefill and decode steps are separate graphs. While sequences decode, at most one prefill chunk runs between two decode
-// steps. Waiting sequences enter in order of arrival when there is a slot and there are blocks for their next chunk. When
-// a decoding sequence finds no block, the youngest running one gives its blocks back and is recomputed later. Owned by
-// the engine; not thread-safe. Writing a decode plan allocates nothing once vectors have their size.
+// Prefill and decode steps are separate graphs. While sequences decode, at most one prefill chunk runs between two
+// decode steps. Waiting sequences enter in order of arrival when there is a slot and there are blocks for their next
+// chunk. When a decoding sequence finds no block, the youngest running one gives its blocks back and is recomputed
+// later. Owned by the engine; not thread-safe. Writing a decode plan allocates nothing once vectors have their size.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace deepinfer::engine {
 
 struct SchedulerLimits {
   int64_t block_size = 0;
-  int64_t max_seqs = 0;              // running at once, and rows of a step
-  int64_t max_tokens = 0;            // of a prefill step
+  int64_t max_seqs = 0;    // running at once, and rows of a step
+  int64_t max_tokens = 0;  // of a prefill step
   int64_t max_prefill_requests = 0;
 };
 
@@ -26,9 +26,9 @@ struct SchedulerLimits {
 struct ScheduledSequence {
   Sequence* sequence = nullptr;
   int64_t num_tokens = 0;
-  int64_t first_row = 0;   // of its rows in the plan
+  int64_t first_row = 0;  // of its rows in the plan
   int64_t num_rows = 0;
-  bool samples = false;    // its last row's token is the next one
+  bool samples = false;  // its last row's token is the next one
 };
 
 class Scheduler {

@@ -20,16 +20,26 @@ Bytes BytesOf(T value) {
 
 Bytes EncodeScalar(DType dtype, double value) {
   switch (dtype) {
-    case DType::kI1: return {static_cast<uint8_t>(value != 0)};
-    case DType::kI8: return BytesOf(static_cast<int8_t>(value));
-    case DType::kU8: return BytesOf(static_cast<uint8_t>(value));
-    case DType::kI32: return BytesOf(static_cast<int32_t>(value));
-    case DType::kU32: return BytesOf(static_cast<uint32_t>(value));
-    case DType::kI64: return BytesOf(static_cast<int64_t>(value));
-    case DType::kF8E4M3: return BytesOf(F32ToF8E4M3(static_cast<float>(value)));
-    case DType::kF16: return BytesOf(F32ToF16(static_cast<float>(value)));
-    case DType::kBF16: return BytesOf(F32ToBF16(static_cast<float>(value)));
-    case DType::kF32: return BytesOf(static_cast<float>(value));
+    case DType::kI1:
+      return {static_cast<uint8_t>(value != 0)};
+    case DType::kI8:
+      return BytesOf(static_cast<int8_t>(value));
+    case DType::kU8:
+      return BytesOf(static_cast<uint8_t>(value));
+    case DType::kI32:
+      return BytesOf(static_cast<int32_t>(value));
+    case DType::kU32:
+      return BytesOf(static_cast<uint32_t>(value));
+    case DType::kI64:
+      return BytesOf(static_cast<int64_t>(value));
+    case DType::kF8E4M3:
+      return BytesOf(F32ToF8E4M3(static_cast<float>(value)));
+    case DType::kF16:
+      return BytesOf(F32ToF16(static_cast<float>(value)));
+    case DType::kBF16:
+      return BytesOf(F32ToBF16(static_cast<float>(value)));
+    case DType::kF32:
+      return BytesOf(static_cast<float>(value));
   }
   return {};
 }
@@ -47,7 +57,9 @@ Builder::Builder(ModuleBuilder* module, std::string name) : module_(module), ind
   module->module_.functions.emplace_back().name = std::move(name);
 }
 
-Function& Builder::function() { return module_->module_.functions[index_]; }
+Function& Builder::function() {
+  return module_->module_.functions[index_];
+}
 
 void Builder::Fail(Error error) {
   if (module_->error_ == nullptr) {
@@ -93,7 +105,8 @@ const Type& Builder::TypeOf(Value value) const {
   return module_->module_.functions[index_].TypeOf(value.id);
 }
 
-std::vector<Value> Builder::EmitAll(Op op, const std::vector<Value>& operands, AttrMap attrs, std::vector<Type> declared) {
+std::vector<Value> Builder::EmitAll(Op op, const std::vector<Value>& operands, AttrMap attrs,
+                                    std::vector<Type> declared) {
   Function& f = function();
   Node node;
   node.op = op;
@@ -132,11 +145,13 @@ Value Builder::Splat(Type type, double value) {
 }
 
 Value Builder::ConstantF32(const std::vector<float>& values) {
-  return Emit(Op::kConstant, {}, {{"value", BytesOfAll(values)}}, {Type(DType::kF32, {static_cast<int64_t>(values.size())})});
+  return Emit(Op::kConstant, {}, {{"value", BytesOfAll(values)}},
+              {Type(DType::kF32, {static_cast<int64_t>(values.size())})});
 }
 
 Value Builder::ConstantI32(const std::vector<int32_t>& values) {
-  return Emit(Op::kConstant, {}, {{"value", BytesOfAll(values)}}, {Type(DType::kI32, {static_cast<int64_t>(values.size())})});
+  return Emit(Op::kConstant, {}, {{"value", BytesOfAll(values)}},
+              {Type(DType::kI32, {static_cast<int64_t>(values.size())})});
 }
 
 Value Builder::Convert(Value x, DType dtype) {

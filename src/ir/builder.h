@@ -36,7 +36,8 @@ class Builder {
   const Type& TypeOf(Value value) const;
 
   // Any op. Declared types are needed only by the ops that infer.h lists.
-  std::vector<Value> EmitAll(Op op, const std::vector<Value>& operands, AttrMap attrs = {}, std::vector<Type> declared = {});
+  std::vector<Value> EmitAll(Op op, const std::vector<Value>& operands, AttrMap attrs = {},
+                             std::vector<Type> declared = {});
   Value Emit(Op op, const std::vector<Value>& operands, AttrMap attrs = {}, std::vector<Type> declared = {});
 
   // Constants. Splat: one value everywhere.

@@ -15,18 +15,30 @@ T Get(const AttrMap& attrs, const std::string& key, T fallback) {
 
 const char* ToString(InputKind kind) {
   switch (kind) {
-    case InputKind::kWeight: return "weight";
-    case InputKind::kState: return "state";
-    case InputKind::kMetadata: return "metadata";
-    case InputKind::kArgument: return "argument";
+    case InputKind::kWeight:
+      return "weight";
+    case InputKind::kState:
+      return "state";
+    case InputKind::kMetadata:
+      return "metadata";
+    case InputKind::kArgument:
+      return "argument";
   }
   return "?";
 }
 
-int64_t Node::Int(const std::string& key, int64_t fallback) const { return Get(attrs, key, fallback); }
-double Node::Float(const std::string& key, double fallback) const { return Get(attrs, key, fallback); }
-std::string Node::Str(const std::string& key, const std::string& fallback) const { return Get(attrs, key, fallback); }
-std::vector<int64_t> Node::Ints(const std::string& key) const { return Get(attrs, key, std::vector<int64_t>()); }
+int64_t Node::Int(const std::string& key, int64_t fallback) const {
+  return Get(attrs, key, fallback);
+}
+double Node::Float(const std::string& key, double fallback) const {
+  return Get(attrs, key, fallback);
+}
+std::string Node::Str(const std::string& key, const std::string& fallback) const {
+  return Get(attrs, key, fallback);
+}
+std::vector<int64_t> Node::Ints(const std::string& key) const {
+  return Get(attrs, key, std::vector<int64_t>());
+}
 std::vector<std::string> Node::Strs(const std::string& key) const {
   return Get(attrs, key, std::vector<std::string>());
 }

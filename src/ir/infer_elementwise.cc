@@ -9,7 +9,9 @@ Status RequireFloat(const InferContext& c) {
   return {};
 }
 
-bool AllowsBool(Op op) { return op == Op::kAnd || op == Op::kOr || op == Op::kXor || op == Op::kNot; }
+bool AllowsBool(Op op) {
+  return op == Op::kAnd || op == Op::kOr || op == Op::kXor || op == Op::kNot;
+}
 
 Status CheckBitwise(const InferContext& c) {
   const DType dtype = c.operands[0].dtype;
@@ -26,8 +28,11 @@ Result<Types> InferUnary(const InferContext& c) {
     case Op::kAbs:
       if (c.operands[0].dtype == DType::kI1) return TypeError(c, "needs numbers, got i1");
       break;
-    case Op::kNot: DI_RETURN_IF_ERROR(CheckBitwise(c)); break;
-    default: DI_RETURN_IF_ERROR(RequireFloat(c));
+    case Op::kNot:
+      DI_RETURN_IF_ERROR(CheckBitwise(c));
+      break;
+    default:
+      DI_RETURN_IF_ERROR(RequireFloat(c));
   }
   return Types{c.operands[0]};
 }
@@ -42,8 +47,12 @@ Result<Types> InferBinary(const InferContext& c) {
     case Op::kOr:
     case Op::kXor:
     case Op::kShiftLeft:
-    case Op::kShiftRight: DI_RETURN_IF_ERROR(CheckBitwise(c)); break;
-    case Op::kPow: DI_RETURN_IF_ERROR(RequireFloat(c)); break;
+    case Op::kShiftRight:
+      DI_RETURN_IF_ERROR(CheckBitwise(c));
+      break;
+    case Op::kPow:
+      DI_RETURN_IF_ERROR(RequireFloat(c));
+      break;
     case Op::kCompare: {
       const std::string direction = c.node.Str("direction");
       bool known = false;

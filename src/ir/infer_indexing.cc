@@ -38,7 +38,8 @@ Result<Types> InferDot(const InferContext& c) {
   }
   for (size_t i = 0; i < lhs_used.size(); ++i) {
     if (lhs.dims[lhs_used[i]].size != rhs.dims[rhs_used[i]].size) {
-      return TypeError(c, "dimension {} of {} and {} of {} differ", lhs_used[i], ToString(lhs), rhs_used[i], ToString(rhs));
+      return TypeError(c, "dimension {} of {} and {} of {} differ", lhs_used[i], ToString(lhs), rhs_used[i],
+                       ToString(rhs));
     }
   }
   Type type(lhs.dtype, {});
@@ -155,20 +156,27 @@ Result<Types> InferDynamicSlice(const InferContext& c) {
 
 Result<Types> InferIndexing(const InferContext& c) {
   switch (c.node.op) {
-    case Op::kDotGeneral: return InferDot(c);
-    case Op::kReduce: return InferReduce(c);
+    case Op::kDotGeneral:
+      return InferDot(c);
+    case Op::kReduce:
+      return InferReduce(c);
     case Op::kCumsum: {
       const int64_t dim = c.node.Int("dim", -1);
       if (dim < 0 || dim >= c.operands[0].rank()) return TypeError(c, "dim {} of {}", dim, ToString(c.operands[0]));
       if (c.operands[0].dtype == DType::kI1) return TypeError(c, "needs numbers, got i1");
       return Types{c.operands[0]};
     }
-    case Op::kTake: return InferTake(c);
-    case Op::kSort: return InferSort(c);
-    case Op::kTopK: return InferTopK(c);
+    case Op::kTake:
+      return InferTake(c);
+    case Op::kSort:
+      return InferSort(c);
+    case Op::kTopK:
+      return InferTopK(c);
     case Op::kDynamicSlice:
-    case Op::kDynamicUpdateSlice: return InferDynamicSlice(c);
-    default: return InferIndexPut(c);
+    case Op::kDynamicUpdateSlice:
+      return InferDynamicSlice(c);
+    default:
+      return InferIndexPut(c);
   }
 }
 

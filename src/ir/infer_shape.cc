@@ -28,7 +28,8 @@ Result<Types> InferConvert(const InferContext& c) {
 Result<Types> InferConstant(const InferContext& c) {
   DI_ASSIGN_OR_RETURN(Type type, Declared(c));
   const auto it = c.node.attrs.find("value");
-  if (it == c.node.attrs.end() || !std::holds_alternative<Bytes>(it->second)) return TypeError(c, "needs 'value' bytes");
+  if (it == c.node.attrs.end() || !std::holds_alternative<Bytes>(it->second))
+    return TypeError(c, "needs 'value' bytes");
   const size_t bytes = std::get<Bytes>(it->second).size();
   if (bytes != static_cast<size_t>(type.Bytes()) && bytes != SizeOf(type.dtype)) {
     return TypeError(c, "{} bytes of value for {}", bytes, ToString(type));
@@ -101,7 +102,8 @@ Result<Types> InferSlice(const InferContext& c) {
   Type type(from.dtype, {});
   for (size_t i = 0; i < rank; ++i) {
     if (start[i] < 0 || limit[i] < start[i] || limit[i] > from.dims[i].size || stride[i] < 1) {
-      return TypeError(c, "[{}:{}:{}] is not within dimension {} of {}", start[i], limit[i], stride[i], i, ToString(from));
+      return TypeError(c, "[{}:{}:{}] is not within dimension {} of {}", start[i], limit[i], stride[i], i,
+                       ToString(from));
     }
     const int64_t length = limit[i] - start[i];
     const int64_t size = length == 0 ? 0 : (length - 1) / stride[i] + 1;
@@ -136,7 +138,8 @@ Result<Types> InferPad(const InferContext& c) {
   for (size_t i = 0; i < rank; ++i) {
     constexpr int64_t kMax = int64_t{1} << 46;
     if (low[i] < 0 || high[i] < 0) return TypeError(c, "negative padding");
-    if (low[i] > kMax || high[i] > kMax) return TypeError(c, "padding of {} and {} is no possible size", low[i], high[i]);
+    if (low[i] > kMax || high[i] > kMax)
+      return TypeError(c, "padding of {} and {} is no possible size", low[i], high[i]);
     if (low[i] + high[i] > 0) type.dims[i] = Dim(type.dims[i].size + low[i] + high[i]);
   }
   return Types{type};
@@ -146,15 +149,24 @@ Result<Types> InferPad(const InferContext& c) {
 
 Result<Types> InferShapeOp(const InferContext& c) {
   switch (c.node.op) {
-    case Op::kConstant: return InferConstant(c);
-    case Op::kIota: return InferIota(c);
-    case Op::kReshape: return InferReshape(c);
-    case Op::kBroadcastInDim: return InferBroadcast(c);
-    case Op::kTranspose: return InferTranspose(c);
-    case Op::kSlice: return InferSlice(c);
-    case Op::kConcatenate: return InferConcatenate(c);
-    case Op::kPad: return InferPad(c);
-    default: return InferConvert(c);
+    case Op::kConstant:
+      return InferConstant(c);
+    case Op::kIota:
+      return InferIota(c);
+    case Op::kReshape:
+      return InferReshape(c);
+    case Op::kBroadcastInDim:
+      return InferBroadcast(c);
+    case Op::kTranspose:
+      return InferTranspose(c);
+    case Op::kSlice:
+      return InferSlice(c);
+    case Op::kConcatenate:
+      return InferConcatenate(c);
+    case Op::kPad:
+      return InferPad(c);
+    default:
+      return InferConvert(c);
   }
 }
 

@@ -47,7 +47,8 @@ Result<Types> InferCustomCall(const InferContext& c) {
     const int64_t operand = pairs[i + 1];
     if (output < 0 || output >= static_cast<int64_t>(c.declared.size()) || operand < 0 ||
         operand >= static_cast<int64_t>(c.operands.size())) {
-      return TypeError(c, "'{}': alias of output {} and operand {} is out of range", c.node.Str("target"), output, operand);
+      return TypeError(c, "'{}': alias of output {} and operand {} is out of range", c.node.Str("target"), output,
+                       operand);
     }
     if (c.declared[output] != c.operands[operand]) {
       return TypeError(c, "'{}': output {} is {} but its aliased operand {} is {}", c.node.Str("target"), output,
@@ -61,12 +62,15 @@ Result<Types> InferCustomCall(const InferContext& c) {
 
 Result<Types> InferStructural(const InferContext& c) {
   switch (c.node.op) {
-    case Op::kCall: return CalleeTypes(c, c.node.Str("callee"), 0);
+    case Op::kCall:
+      return CalleeTypes(c, c.node.Str("callee"), 0);
     case Op::kBreak:
       if (c.node.Str("name").empty()) return TypeError(c, "needs a name");
       return CalleeTypes(c, c.node.Str("body"), 0);
-    case Op::kCase: return InferCase(c);
-    default: return InferCustomCall(c);
+    case Op::kCase:
+      return InferCase(c);
+    default:
+      return InferCustomCall(c);
   }
 }
 

@@ -14,7 +14,9 @@ constexpr std::array<OpInfo, kNumOps> kOps = {{
 
 }  // namespace
 
-const OpInfo& InfoOf(Op op) { return kOps[static_cast<size_t>(op)]; }
+const OpInfo& InfoOf(Op op) {
+  return kOps[static_cast<size_t>(op)];
+}
 
 std::optional<Op> ParseOp(std::string_view name) {
   for (int i = 0; i < kNumOps; ++i) {

@@ -30,7 +30,9 @@ struct OpInfo {
 };
 
 const OpInfo& InfoOf(Op op);
-inline const char* ToString(Op op) { return InfoOf(op).name; }
+inline const char* ToString(Op op) {
+  return InfoOf(op).name;
+}
 std::optional<Op> ParseOp(std::string_view name);
 
 }  // namespace deepinfer::ir

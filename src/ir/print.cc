@@ -35,7 +35,9 @@ struct AttrPrinter {
   std::string operator()(int64_t value) const { return fmt::format("{}", value); }
   std::string operator()(double value) const { return PrintFloat(value); }
   std::string operator()(const std::string& value) const { return Quote(value); }
-  std::string operator()(const std::vector<int64_t>& values) const { return fmt::format("[{}]", fmt::join(values, ", ")); }
+  std::string operator()(const std::vector<int64_t>& values) const {
+    return fmt::format("[{}]", fmt::join(values, ", "));
+  }
   std::string operator()(const std::vector<std::string>& values) const {
     std::string out = "(";
     for (size_t i = 0; i < values.size(); ++i) out += (i > 0 ? ", " : "") + Quote(values[i]);

@@ -6,15 +6,24 @@
 
 namespace deepinfer::ir {
 
-char TagLetter(DimTag tag) { return " TRQ"[static_cast<size_t>(tag)]; }
+char TagLetter(DimTag tag) {
+  return " TRQ"[static_cast<size_t>(tag)];
+}
 
 Type Type::Weight(Encoding encoding, const std::vector<int64_t>& shape) {
   Type type;
   switch (encoding) {
-    case Encoding::kF32: type.dtype = DType::kF32; break;
-    case Encoding::kF16: type.dtype = DType::kF16; break;
-    case Encoding::kBF16: type.dtype = DType::kBF16; break;
-    default: type.encoding = encoding;
+    case Encoding::kF32:
+      type.dtype = DType::kF32;
+      break;
+    case Encoding::kF16:
+      type.dtype = DType::kF16;
+      break;
+    case Encoding::kBF16:
+      type.dtype = DType::kBF16;
+      break;
+    default:
+      type.encoding = encoding;
   }
   for (const int64_t size : shape) type.dims.emplace_back(size);
   return type;
@@ -57,7 +66,9 @@ Type Type::WithDType(DType new_dtype) const {
   return type;
 }
 
-bool SameShape(const Type& a, const Type& b) { return a.Shape() == b.Shape(); }
+bool SameShape(const Type& a, const Type& b) {
+  return a.Shape() == b.Shape();
+}
 
 std::string ToString(const Type& type) {
   std::string text = type.encoding ? ToString(*type.encoding) : ToString(type.dtype);

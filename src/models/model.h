@@ -47,7 +47,8 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual const ModelInfo& info() const = 0;
-  // Every weight the model reads, in the order of the graph's inputs. With a tied head the head's own name is not there.
+  // Every weight the model reads, in the order of the graph's inputs. With a tied head the head's own name is not
+  // there.
   virtual const std::vector<WeightSpec>& Weights() const = 0;
   std::vector<std::string> WeightNames() const;
   virtual std::vector<StateSpec> States(DType kv) const = 0;

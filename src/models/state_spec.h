@@ -29,7 +29,7 @@ enum class Snapshot {
 };
 
 struct StateSpec {
-  std::string name;          // also the name of the graph's input
+  std::string name;  // also the name of the graph's input
   StateKind kind = StateKind::kPaged;
   std::string buffer;        // allocation it lies in; specs of one buffer follow each other in the order given
   std::string pool;          // paged: states that share block ids

@@ -15,9 +15,9 @@ const char* ToString(Phase phase);  // "prefill", "decode"
 
 struct StepShape {
   Phase phase = Phase::kDecode;
-  int64_t tokens = 1;      // T: the bucket. Decode: T = R = Q
-  int64_t rows = 1;        // R
-  int64_t requests = 1;    // Q
+  int64_t tokens = 1;    // T: the bucket. Decode: T = R = Q
+  int64_t rows = 1;      // R
+  int64_t requests = 1;  // Q
   int64_t block_size = 32;
   int64_t blocks = 0;      // N: KV blocks, with the null block 0
   int64_t max_blocks = 0;  // M: width of a block table
@@ -31,20 +31,20 @@ inline constexpr int64_t kMaxTopLogprobs = 20;
 
 // Metadata inputs (i32 unless said). In the order of recording.
 namespace input {
-inline constexpr char kLiveCounts[] = "live_counts";      // [3]: live tokens, rows, requests
-inline constexpr char kTokenIds[] = "token_ids";          // [T]; pad 0. Decode: -1 = take it from the token store
-inline constexpr char kTokenSlots[] = "token_slots";      // [T], decode only: token store row to read; pad -1
-inline constexpr char kPositions[] = "positions";         // [T]; pad 0
-inline constexpr char kSlots[] = "slots";                 // [T]: block * block_size + offset; pad -1
-inline constexpr char kBlockTables[] = "block_tables";    // [Q,M]; pad -1
-inline constexpr char kQueryStart[] = "query_start";      // [Q+1]; unused requests are trailing zero-length ones
+inline constexpr char kLiveCounts[] = "live_counts";    // [3]: live tokens, rows, requests
+inline constexpr char kTokenIds[] = "token_ids";        // [T]; pad 0. Decode: -1 = take it from the token store
+inline constexpr char kTokenSlots[] = "token_slots";    // [T], decode only: token store row to read; pad -1
+inline constexpr char kPositions[] = "positions";       // [T]; pad 0
+inline constexpr char kSlots[] = "slots";               // [T]: block * block_size + offset; pad -1
+inline constexpr char kBlockTables[] = "block_tables";  // [Q,M]; pad -1
+inline constexpr char kQueryStart[] = "query_start";    // [Q+1]; unused requests are trailing zero-length ones
 inline constexpr char kSamplingPositions[] = "sampling_positions";  // [R], prefill only: index into T; pad 0
-inline constexpr char kRowToSlot[] = "row_to_slot";       // [R]: token store row to commit to; pad -1
-inline constexpr char kTemperature[] = "temperature";     // f32 [R]; <= 0 greedy; pad 0
-inline constexpr char kTopK[] = "top_k";                  // [R]; 0 off
-inline constexpr char kTopP[] = "top_p";                  // f32 [R]; 1 off
-inline constexpr char kMinP[] = "min_p";                  // f32 [R]; 0 off
-inline constexpr char kUniforms[] = "uniforms";           // f32 [R] in [0, 1)
+inline constexpr char kRowToSlot[] = "row_to_slot";                 // [R]: token store row to commit to; pad -1
+inline constexpr char kTemperature[] = "temperature";               // f32 [R]; <= 0 greedy; pad 0
+inline constexpr char kTopK[] = "top_k";                            // [R]; 0 off
+inline constexpr char kTopP[] = "top_p";                            // f32 [R]; 1 off
+inline constexpr char kMinP[] = "min_p";                            // f32 [R]; 0 off
+inline constexpr char kUniforms[] = "uniforms";                     // f32 [R] in [0, 1)
 inline constexpr char kWantLogprobs[] = "want_logprobs";  // [R]: -1 none, 0 the chosen token's, n also the n best
 }  // namespace input
 
@@ -52,11 +52,11 @@ inline constexpr char kWantLogprobs[] = "want_logprobs";  // [R]: -1 none, 0 the
 inline constexpr char kTokenStore[] = "token_store";
 
 namespace output {
-inline constexpr char kSampled[] = "sampled";            // i32 [R]; -1: the row's logits held a NaN
-inline constexpr char kLogits[] = "logits";              // f32 [R,V]
-inline constexpr char kLogprob[] = "logprob";            // f32 [R]
-inline constexpr char kTopIds[] = "top_ids";             // i32 [R,20]
-inline constexpr char kTopLogprobs[] = "top_logprobs";   // f32 [R,20]
+inline constexpr char kSampled[] = "sampled";           // i32 [R]; -1: the row's logits held a NaN
+inline constexpr char kLogits[] = "logits";             // f32 [R,V]
+inline constexpr char kLogprob[] = "logprob";           // f32 [R]
+inline constexpr char kTopIds[] = "top_ids";            // i32 [R,20]
+inline constexpr char kTopLogprobs[] = "top_logprobs";  // f32 [R,20]
 }  // namespace output
 
 }  // namespace deepinfer::models

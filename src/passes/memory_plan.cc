@@ -6,9 +6,13 @@
 namespace deepinfer::passes {
 namespace {
 
-bool LiveTogether(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+bool LiveTogether(const Lifetime& a, const Lifetime& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
 
-int64_t Aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+int64_t Aligned(int64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
 
 }  // namespace
 
@@ -38,16 +42,18 @@ MemoryPlan PlanMemory(const std::vector<Lifetime>& values) {
 
 Status CheckPlan(const std::vector<Lifetime>& values, const MemoryPlan& plan) {
   if (plan.offsets.size() != values.size()) {
-    return MakeError(ErrorCode::kInternal, "memory plan", "{} offsets for {} values", plan.offsets.size(), values.size());
+    return MakeError(ErrorCode::kInternal, "memory plan", "{} offsets for {} values", plan.offsets.size(),
+                     values.size());
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    if (plan.offsets[i] < 0 || plan.offsets[i] % kArenaAlignment != 0 || plan.offsets[i] + values[i].bytes > plan.bytes) {
+    if (plan.offsets[i] < 0 || plan.offsets[i] % kArenaAlignment != 0 ||
+        plan.offsets[i] + values[i].bytes > plan.bytes) {
       return MakeError(ErrorCode::kInternal, "memory plan", "'{}' at {} (+{}) does not fit the arena of {} bytes",
                        values[i].name, plan.offsets[i], values[i].bytes, plan.bytes);
     }
     for (size_t j = i + 1; j < values.size(); ++j) {
-      const bool overlap = plan.offsets[i] < plan.offsets[j] + values[j].bytes &&
-                           plan.offsets[j] < plan.offsets[i] + values[i].bytes;
+      const bool overlap =
+          plan.offsets[i] < plan.offsets[j] + values[j].bytes && plan.offsets[j] < plan.offsets[i] + values[i].bytes;
       if (overlap && LiveTogether(values[i], values[j])) {
         return MakeError(ErrorCode::kInternal, "memory plan", "'{}' and '{}' are alive together and overlap",
                          values[i].name, values[j].name);

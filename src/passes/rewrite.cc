@@ -8,7 +8,8 @@ void Substitution::Set(ir::ValueId from, ir::ValueId to) {
 }
 
 ir::ValueId Substitution::operator()(ir::ValueId value) const {
-  while (value >= 0 && value < static_cast<ir::ValueId>(map_.size()) && map_[value] != ir::kNoValue) value = map_[value];
+  while (value >= 0 && value < static_cast<ir::ValueId>(map_.size()) && map_[value] != ir::kNoValue)
+    value = map_[value];
   return value;
 }
 
@@ -50,10 +51,14 @@ std::vector<ir::ValueId> Splice(const ir::Function& callee, const std::vector<ir
 
 std::vector<std::string> CalleesOf(const ir::Node& node) {
   switch (node.op) {
-    case ir::Op::kCall: return {node.Str("callee")};
-    case ir::Op::kBreak: return {node.Str("body")};
-    case ir::Op::kCase: return node.Strs("branches");
-    default: return {};
+    case ir::Op::kCall:
+      return {node.Str("callee")};
+    case ir::Op::kBreak:
+      return {node.Str("body")};
+    case ir::Op::kCase:
+      return node.Strs("branches");
+    default:
+      return {};
   }
 }
 

@@ -14,8 +14,12 @@ std::vector<int64_t> Doubling(int64_t first, int64_t limit) {
 
 }  // namespace
 
-std::vector<int64_t> DefaultPrefillBuckets(int64_t limit) { return Doubling(128, limit); }
-std::vector<int64_t> DefaultDecodeBuckets(int64_t limit) { return Doubling(1, limit); }
+std::vector<int64_t> DefaultPrefillBuckets(int64_t limit) {
+  return Doubling(128, limit);
+}
+std::vector<int64_t> DefaultDecodeBuckets(int64_t limit) {
+  return Doubling(1, limit);
+}
 
 Status ValidateBuckets(const std::string& name, const std::vector<int64_t>& buckets, const std::string& limit_name,
                        int64_t limit) {

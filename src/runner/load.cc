@@ -103,7 +103,8 @@ Result<LoadedModel> LoadModel(const std::string& path, const backend::Caps& caps
   loaded.fingerprint = loaded.checkpoint->fingerprint();
   Loader loader(&loaded, caps);
   for (const models::WeightSpec& spec : loaded.model->Weights()) {
-    DI_ASSIGN_OR_RETURN(const formats::CheckpointTensor* tensor, loaded.checkpoint->Get(described.tensors.at(spec.name)));
+    DI_ASSIGN_OR_RETURN(const formats::CheckpointTensor* tensor,
+                        loaded.checkpoint->Get(described.tensors.at(spec.name)));
     DI_RETURN_IF_ERROR(loader.Add(spec.name, *tensor->encoding, spec.shape, tensor->data.data()));
   }
   loader.Finish(threads);

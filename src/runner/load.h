@@ -1,7 +1,7 @@
 // From a checkpoint to a model and its weights: names mapped, types checked, what the backend cannot read converted.
 //
-// Every weight the model reads must be there with the shape the model gives it; every tensor of the file must be read or
-// be known not to matter, else the load fails naming the tensor. Vectors (norms, biases) become f32. Matrices in an
+// Every weight the model reads must be there with the shape the model gives it; every tensor of the file must be read
+// or be known not to matter, else the load fails naming the tensor. Vectors (norms, biases) become f32. Matrices in an
 // encoding outside caps.encodings become f32. Weight bytes are views of the mapped files or of memory owned here.
 #pragma once
 

@@ -16,7 +16,9 @@ constexpr int64_t kDefaultModelLen = 8192;
 constexpr int64_t kDefaultBatchedTokens = 2048;
 constexpr int64_t kDefaultTokensPerSequence = 1024;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 // Bytes of one token in all paged states.
 int64_t PagedBytesPerToken(const std::vector<models::StateSpec>& specs) {
@@ -94,15 +96,17 @@ Status ModelRunner::ResolveBuckets() {
 Status ModelRunner::AllocateStates() {
   const std::vector<models::StateSpec> specs = loaded_.model->States(options_.activations);
   const int64_t per_block = PagedBytesPerToken(specs) * options_.block_size;
-  int64_t blocks = std::max(CeilDiv(options_.max_num_seqs * kDefaultTokensPerSequence, options_.block_size), max_blocks_);
+  int64_t blocks =
+      std::max(CeilDiv(options_.max_num_seqs * kDefaultTokensPerSequence, options_.block_size), max_blocks_);
   if (options_.kv_cache_memory > 0 && per_block > 0) {
     blocks = options_.kv_cache_memory / per_block;
     if (blocks < max_blocks_) {
-      return MakeError(ErrorCode::kResourceExhausted, "--kv-cache-memory",
-                       "{} MiB hold {} tokens, but one context of {} tokens needs {} MiB; lower --max-model-len to {} or "
-                       "give more memory",
-                       options_.kv_cache_memory >> 20, blocks * options_.block_size, options_.max_model_len,
-                       (max_blocks_ * per_block >> 20) + 1, std::max<int64_t>(blocks, 0) * options_.block_size);
+      return MakeError(
+          ErrorCode::kResourceExhausted, "--kv-cache-memory",
+          "{} MiB hold {} tokens, but one context of {} tokens needs {} MiB; lower --max-model-len to {} or "
+          "give more memory",
+          options_.kv_cache_memory >> 20, blocks * options_.block_size, options_.max_model_len,
+          (max_blocks_ * per_block >> 20) + 1, std::max<int64_t>(blocks, 0) * options_.block_size);
     }
   }
   num_blocks_ = blocks + 1;  // block 0 is the null block
@@ -110,8 +114,8 @@ Status ModelRunner::AllocateStates() {
   for (const models::StateSpec& spec : specs) {
     int64_t row = static_cast<int64_t>(SizeOf(spec.dtype));
     for (const int64_t size : spec.row) row *= size;
-    const int64_t rows = spec.kind == models::StateKind::kPaged ? num_blocks_ * options_.block_size
-                                                                : options_.max_num_seqs + 1;
+    const int64_t rows =
+        spec.kind == models::StateKind::kPaged ? num_blocks_ * options_.block_size : options_.max_num_seqs + 1;
     bytes[spec.buffer.empty() ? spec.name : spec.buffer] += row * rows;
   }
   bytes[models::kTokenStore] = (options_.max_num_seqs + 1) * static_cast<int64_t>(sizeof(int32_t));

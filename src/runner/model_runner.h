@@ -1,8 +1,8 @@
 // Runs steps of one model: compiles a graph per (phase, bucket), owns states and buffers, fills and executes.
 //
-// Create records, compiles (or finds in the cache) and captures every graph, then locks the cache: from then on Run only
-// selects a bucket, fills metadata and replays. Run allocates nothing once the plan's vectors have their size.
-// One thread at a time. Errors of Run concern the step, not the process.
+// Create records, compiles (or finds in the cache) and captures every graph, then locks the cache: from then on Run
+// only selects a bucket, fills metadata and replays. Run allocates nothing once the plan's vectors have their size. One
+// thread at a time. Errors of Run concern the step, not the process.
 #pragma once
 
 #include <functional>
@@ -21,19 +21,19 @@
 namespace deepinfer::runner {
 
 struct RunnerOptions {
-  DType activations = DType::kBF16;   // and KV: bf16 or f32
-  int64_t max_model_len = 0;          // 0: min(the model's, 8192)
+  DType activations = DType::kBF16;  // and KV: bf16 or f32
+  int64_t max_model_len = 0;         // 0: min(the model's, 8192)
   int64_t max_num_seqs = 32;
   int64_t max_num_batched_tokens = 0;  // 0: 2048, or the backend's limit
   int64_t block_size = 32;
-  int64_t kv_cache_memory = 0;        // bytes; 0: max_num_seqs * 1024 tokens or one full context, whichever is more
+  int64_t kv_cache_memory = 0;           // bytes; 0: max_num_seqs * 1024 tokens or one full context, whichever is more
   std::vector<int64_t> prefill_buckets;  // empty: the defaults
   std::vector<int64_t> decode_buckets;
   backend::GraphMode graph_mode = backend::GraphMode::kFull;
   const backend::BreakRegistry* breaks = nullptr;
   backend::WarmStart warm_start = backend::WarmStart::kTrust;
-  std::string cache_dir;              // empty: no disk cache
-  int threads = 1;                    // for compiling
+  std::string cache_dir;  // empty: no disk cache
+  int threads = 1;        // for compiling
   std::function<void(const std::string&)> log;
 };
 
@@ -60,8 +60,8 @@ class ModelRunner {
 
   const models::Model& model() const { return *loaded_.model; }
   const RunnerOptions& options() const { return options_; }  // with every default filled in
-  int64_t num_blocks() const { return num_blocks_; }          // with the null block
-  int64_t max_blocks() const { return max_blocks_; }          // per request
+  int64_t num_blocks() const { return num_blocks_; }         // with the null block
+  int64_t max_blocks() const { return max_blocks_; }         // per request
   int64_t max_prefill_requests() const { return max_prefill_requests_; }
   int64_t state_bytes() const { return state_bytes_; }
   backend::Backend& backend() { return *backend_; }

@@ -16,7 +16,9 @@ void Write(T* out, const std::vector<T>& live, int64_t size, T padding) {
 
 }  // namespace
 
-void StepBuffers::Free::operator()(std::byte* data) const { std::free(data); }
+void StepBuffers::Free::operator()(std::byte* data) const {
+  std::free(data);
+}
 
 template <class T>
 T* StepBuffers::Allocate(const char* name, int64_t count, std::vector<backend::HostSlot>* slots) {
@@ -68,7 +70,9 @@ void StepBuffers::Fill(const StepPlan& plan, const models::StepShape& shape) {
   FillRows(plan, shape);
 }
 
-void StepBuffers::FillPadding(const models::StepShape& shape) { Fill(empty_, shape); }
+void StepBuffers::FillPadding(const models::StepShape& shape) {
+  Fill(empty_, shape);
+}
 
 void StepBuffers::FillTokens(const StepPlan& plan, const models::StepShape& shape) {
   const bool prefill = shape.phase == models::Phase::kPrefill;

@@ -36,10 +36,10 @@ class StepBuffers {
   const std::vector<backend::HostSlot>& outputs() const { return outputs_; }
 
   // Outputs of the last step.
-  const int32_t* sampled() const { return sampled_; }        // [R]
-  const float* logits() const { return logits_; }            // [R, vocab]
-  const float* logprob() const { return logprob_; }          // [R]
-  const int32_t* top_ids() const { return top_ids_; }        // [R, kMaxTopLogprobs], row stride top_stride()
+  const int32_t* sampled() const { return sampled_; }  // [R]
+  const float* logits() const { return logits_; }      // [R, vocab]
+  const float* logprob() const { return logprob_; }    // [R]
+  const int32_t* top_ids() const { return top_ids_; }  // [R, kMaxTopLogprobs], row stride top_stride()
   const float* top_logprobs() const { return top_logprobs_; }
   int64_t top_stride() const { return top_stride_; }
 

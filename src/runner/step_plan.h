@@ -12,25 +12,25 @@
 namespace deepinfer::runner {
 
 struct PlannedRow {
-  int32_t token = 0;         // index into the step's tokens
-  int32_t commit_slot = -1;  // token store row the sampled token goes to; -1: nowhere
-  float temperature = 0;     // <= 0: greedy
-  int32_t top_k = 0;         // 0: off
-  float top_p = 1;           // 1: off
-  float min_p = 0;           // 0: off
-  float uniform = 0;         // in [0, 1)
+  int32_t token = 0;           // index into the step's tokens
+  int32_t commit_slot = -1;    // token store row the sampled token goes to; -1: nowhere
+  float temperature = 0;       // <= 0: greedy
+  int32_t top_k = 0;           // 0: off
+  float top_p = 1;             // 1: off
+  float min_p = 0;             // 0: off
+  float uniform = 0;           // in [0, 1)
   int32_t want_logprobs = -1;  // -1: none; 0: the sampled token's; n: also the n best
 };
 
 struct StepPlan {
   models::Phase phase = models::Phase::kDecode;
-  std::vector<int32_t> tokens;       // [T]; -1 (decode only): taken from the token store
-  std::vector<int32_t> token_slots;  // [T], decode only: token store row to read
-  std::vector<int32_t> positions;    // [T]
-  std::vector<int32_t> slots;        // [T]: block * block_size + offset
-  std::vector<int32_t> query_start;  // [Q + 1]
+  std::vector<int32_t> tokens;                            // [T]; -1 (decode only): taken from the token store
+  std::vector<int32_t> token_slots;                       // [T], decode only: token store row to read
+  std::vector<int32_t> positions;                         // [T]
+  std::vector<int32_t> slots;                             // [T]: block * block_size + offset
+  std::vector<int32_t> query_start;                       // [Q + 1]
   std::vector<const std::vector<int32_t>*> block_tables;  // [Q]
-  std::vector<PlannedRow> rows;      // [R]
+  std::vector<PlannedRow> rows;                           // [R]
 
   void Clear() {
     tokens.clear();

@@ -1,6 +1,7 @@
 // Paged attention, slot arithmetic, cache writes.
-#include "base/thread_team.h"
 #include "cpu/kernels/attention/attention.h"
+
+#include "base/thread_team.h"
 #include "cpu/kernels/copy/copy.h"
 #include "cpu/lower/lower.h"
 

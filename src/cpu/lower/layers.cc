@@ -17,7 +17,9 @@ int64_t InnerElements(const ir::Type& type) {
 class EmbeddingLaunch : public Launch {
  public:
   EmbeddingLaunch(const LowerContext& c, const ir::Node& node, const backend::WeightData& table)
-      : node_(node), kernels_(*ChooseEmbedding(c.f.TypeOf(node.results[0]).dtype)), tokens_(c.f.TypeOf(node.results[0])) {
+      : node_(node),
+        kernels_(*ChooseEmbedding(c.f.TypeOf(node.results[0]).dtype)),
+        tokens_(c.f.TypeOf(node.results[0])) {
     kernel = kernels_.name;
     reason = "decodes rows of " + std::string(ToString(table.encoding));
     args_.table = table.data;
@@ -45,7 +47,9 @@ class EmbeddingLaunch : public Launch {
 class NormLaunch : public Launch {
  public:
   NormLaunch(const LowerContext& c, const ir::Node& node)
-      : node_(node), kernels_(*ChooseNorm(c.isa, c.f.TypeOf(node.operands[0]).dtype)), rows_(c.f.TypeOf(node.operands[0])) {
+      : node_(node),
+        kernels_(*ChooseNorm(c.isa, c.f.TypeOf(node.operands[0]).dtype)),
+        rows_(c.f.TypeOf(node.operands[0])) {
     kernel = kernels_.name;
     const ir::Type& type = c.f.TypeOf(node.operands[0]);
     RmsNormArgs& norm = args_.norm;
@@ -113,7 +117,9 @@ class RopeTableLaunch : public Launch {
 class RopeLaunch : public Launch {
  public:
   RopeLaunch(const LowerContext& c, const ir::Node& node)
-      : node_(node), kernels_(*ChooseRope(c.isa, c.f.TypeOf(node.operands[0]).dtype)), tokens_(c.f.TypeOf(node.operands[0])) {
+      : node_(node),
+        kernels_(*ChooseRope(c.isa, c.f.TypeOf(node.operands[0]).dtype)),
+        tokens_(c.f.TypeOf(node.operands[0])) {
     kernel = kernels_.name;
     const ir::Type& x = c.f.TypeOf(node.operands[0]);
     args_.heads = x.dims[1].size;
@@ -177,14 +183,20 @@ LaunchResult LowerEmbedding(const LowerContext& c, const ir::Node& node) {
   return std::make_unique<EmbeddingLaunch>(c, node, *table);
 }
 
-LaunchResult LowerNorm(const LowerContext& c, const ir::Node& node) { return std::make_unique<NormLaunch>(c, node); }
+LaunchResult LowerNorm(const LowerContext& c, const ir::Node& node) {
+  return std::make_unique<NormLaunch>(c, node);
+}
 
 LaunchResult LowerRopeTable(const LowerContext& c, const ir::Node& node) {
   return std::make_unique<RopeTableLaunch>(c, node);
 }
 
-LaunchResult LowerRope(const LowerContext& c, const ir::Node& node) { return std::make_unique<RopeLaunch>(c, node); }
+LaunchResult LowerRope(const LowerContext& c, const ir::Node& node) {
+  return std::make_unique<RopeLaunch>(c, node);
+}
 
-LaunchResult LowerGlu(const LowerContext& c, const ir::Node& node) { return std::make_unique<GluLaunch>(c, node); }
+LaunchResult LowerGlu(const LowerContext& c, const ir::Node& node) {
+  return std::make_unique<GluLaunch>(c, node);
+}
 
 }  // namespace deepinfer::cpu

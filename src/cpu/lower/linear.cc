@@ -1,7 +1,8 @@
 // linear and multi_linear. Weights of one encoding are stacked into one packed weight; a group with mixed encodings
 // (Q4_K_M stores v in another type than q and k) becomes several products of one launch.
-#include "base/thread_team.h"
 #include "cpu/kernels/linear/linear.h"
+
+#include "base/thread_team.h"
 #include "cpu/lower/lower.h"
 
 namespace deepinfer::cpu {

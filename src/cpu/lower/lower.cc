@@ -11,31 +11,48 @@ using LowerFunction = LaunchResult (*)(const LowerContext&, const ir::Node&);
 std::vector<LowerFunction> Candidates(ir::Op op) {
   switch (op) {
     case ir::Op::kLinear:
-    case ir::Op::kMultiLinear: return {LowerLinear};
-    case ir::Op::kEmbedding: return {LowerEmbedding};
+    case ir::Op::kMultiLinear:
+      return {LowerLinear};
+    case ir::Op::kEmbedding:
+      return {LowerEmbedding};
     case ir::Op::kRmsNorm:
-    case ir::Op::kAddRmsNorm: return {LowerNorm};
-    case ir::Op::kRopeTable: return {LowerRopeTable};
-    case ir::Op::kRope: return {LowerRope};
-    case ir::Op::kGlu: return {LowerGlu};
-    case ir::Op::kPagedSlotIndices: return {LowerSlotIndices};
-    case ir::Op::kPagedAttention: return {LowerAttention};
-    case ir::Op::kSample: return {LowerSample};
-    case ir::Op::kTopLogprobs: return {LowerTopLogprobs};
-    case ir::Op::kIndexPut: return {LowerIndexPut, LowerPrimitive};
-    case ir::Op::kTake: return {LowerTake, LowerPrimitive};
+    case ir::Op::kAddRmsNorm:
+      return {LowerNorm};
+    case ir::Op::kRopeTable:
+      return {LowerRopeTable};
+    case ir::Op::kRope:
+      return {LowerRope};
+    case ir::Op::kGlu:
+      return {LowerGlu};
+    case ir::Op::kPagedSlotIndices:
+      return {LowerSlotIndices};
+    case ir::Op::kPagedAttention:
+      return {LowerAttention};
+    case ir::Op::kSample:
+      return {LowerSample};
+    case ir::Op::kTopLogprobs:
+      return {LowerTopLogprobs};
+    case ir::Op::kIndexPut:
+      return {LowerIndexPut, LowerPrimitive};
+    case ir::Op::kTake:
+      return {LowerTake, LowerPrimitive};
     case ir::Op::kAdd:
     case ir::Op::kSub:
     case ir::Op::kMul:
     case ir::Op::kDiv:
     case ir::Op::kMax:
-    case ir::Op::kMin: return {LowerBinary, LowerPrimitive};
-    case ir::Op::kConvert: return {LowerConvert, LowerPrimitive};
-    default: return {LowerPrimitive};
+    case ir::Op::kMin:
+      return {LowerBinary, LowerPrimitive};
+    case ir::Op::kConvert:
+      return {LowerConvert, LowerPrimitive};
+    default:
+      return {LowerPrimitive};
   }
 }
 
-bool IsActivation(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; }
+bool IsActivation(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBF16;
+}
 
 bool IsWeight(const ir::Function& f, ir::ValueId value) {
   const ir::Input* input = f.FindInput(value);
@@ -62,19 +79,25 @@ bool CanLower(const ir::Function& f, const ir::Node& node, Isa isa) {
   const DType first = f.TypeOf(node.operands[0]).dtype;
   switch (node.op) {
     case ir::Op::kLinear:
-    case ir::Op::kMultiLinear: return CanLowerLinear(f, node);
-    case ir::Op::kEmbedding: return IsWeight(f, node.operands[0]) && IsActivation(f.TypeOf(node.results[0]).dtype);
+    case ir::Op::kMultiLinear:
+      return CanLowerLinear(f, node);
+    case ir::Op::kEmbedding:
+      return IsWeight(f, node.operands[0]) && IsActivation(f.TypeOf(node.results[0]).dtype);
     case ir::Op::kRmsNorm:
-    case ir::Op::kAddRmsNorm: return IsActivation(first) && IsF32Vector(f, node.operands.back());
+    case ir::Op::kAddRmsNorm:
+      return IsActivation(first) && IsF32Vector(f, node.operands.back());
     case ir::Op::kRope:
-    case ir::Op::kGlu: return IsActivation(first);
+    case ir::Op::kGlu:
+      return IsActivation(first);
     case ir::Op::kPagedAttention:
       return ChoosePagedAttention(isa, first, f.TypeOf(node.operands[1]).dtype).run != nullptr;
     case ir::Op::kRopeTable:
     case ir::Op::kPagedSlotIndices:
     case ir::Op::kSample:
-    case ir::Op::kTopLogprobs: return true;
-    default: return false;
+    case ir::Op::kTopLogprobs:
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -94,12 +94,18 @@ class InterpreterLaunch : public Launch {
 
 BinaryOp BinaryOpOf(ir::Op op) {
   switch (op) {
-    case ir::Op::kSub: return BinaryOp::kSub;
-    case ir::Op::kMul: return BinaryOp::kMul;
-    case ir::Op::kDiv: return BinaryOp::kDiv;
-    case ir::Op::kMax: return BinaryOp::kMax;
-    case ir::Op::kMin: return BinaryOp::kMin;
-    default: return BinaryOp::kAdd;
+    case ir::Op::kSub:
+      return BinaryOp::kSub;
+    case ir::Op::kMul:
+      return BinaryOp::kMul;
+    case ir::Op::kDiv:
+      return BinaryOp::kDiv;
+    case ir::Op::kMax:
+      return BinaryOp::kMax;
+    case ir::Op::kMin:
+      return BinaryOp::kMin;
+    default:
+      return BinaryOp::kAdd;
   }
 }
 
@@ -115,7 +121,8 @@ LaunchResult LowerBinary(const LowerContext& c, const ir::Node& node) {
 }
 
 LaunchResult LowerConvert(const LowerContext& c, const ir::Node& node) {
-  const ConvertKernel kernel = ChooseConvert(c.isa, c.f.TypeOf(node.operands[0]).dtype, c.f.TypeOf(node.results[0]).dtype);
+  const ConvertKernel kernel =
+      ChooseConvert(c.isa, c.f.TypeOf(node.operands[0]).dtype, c.f.TypeOf(node.results[0]).dtype);
   if (kernel.run == nullptr) return nullptr;
   auto launch = std::make_unique<ElementwiseLaunch>(c, node);
   launch->convert = kernel.run;

@@ -66,7 +66,9 @@ class TopLogprobsLaunch : public Launch {
 
 }  // namespace
 
-LaunchResult LowerSample(const LowerContext& c, const ir::Node& node) { return std::make_unique<SampleLaunch>(c, node); }
+LaunchResult LowerSample(const LowerContext& c, const ir::Node& node) {
+  return std::make_unique<SampleLaunch>(c, node);
+}
 
 LaunchResult LowerTopLogprobs(const LowerContext& c, const ir::Node& node) {
   return std::make_unique<TopLogprobsLaunch>(c, node);

@@ -88,7 +88,8 @@ Value UniformAttention(Builder& b, const Node& node, const Shapes& s, const Valu
   // V rows are masked too: 0 * NaN from a reused block would reach the sum.
   const Value values = GatherCache(b, s, v[2], v[3]);
   const Type value_type = b.TypeOf(values);
-  const Value clean = b.Emit(Op::kSelect, {b.Broadcast(visible, value_type.dims, {0, 2}), values, b.Splat(value_type, 0.0)});
+  const Value clean =
+      b.Emit(Op::kSelect, {b.Broadcast(visible, value_type.dims, {0, 2}), values, b.Splat(value_type, 0.0)});
   const Value sum = b.Dot(softmax.weights, clean, {0, 1}, {0, 1}, {3}, {2}, DType::kF32);  // [T,H,G,D]
   return b.Emit(Op::kDiv, {sum, b.Broadcast(softmax.sum, b.TypeOf(sum).dims, {0, 1, 2})});
 }
@@ -126,16 +127,16 @@ Value RaggedAttention(Builder& b, const Node& node, const Shapes& s, const Value
   const Value scores = b.Reshape(flat, dims);
   const Value owner = Ownership(b, s, v[4]);
   const std::vector<Dim> seen_dims = {s.requests, s.tokens.size, s.context};
-  const Value visible = b.Emit(Op::kAnd, {b.Broadcast(CausalMask(b, node, s, v[5]), seen_dims, {1, 2}),
-                                          b.Broadcast(owner, seen_dims, {0, 1})});
+  const Value visible = b.Emit(
+      Op::kAnd, {b.Broadcast(CausalMask(b, node, s, v[5]), seen_dims, {1, 2}), b.Broadcast(owner, seen_dims, {0, 1})});
   const Softmax softmax = MaskedSoftmax(b, scores, b.Broadcast(visible, dims, {0, 2, 4}));
   const Value values = GatherCache(b, s, v[2], v[3]);
   const Type value_type = b.TypeOf(values);
   const Value written = b.Broadcast(WrittenPositions(b, s, owner, v[5]), value_type.dims, {0, 2});
   const Value clean = b.Emit(Op::kSelect, {written, values, b.Splat(value_type, 0.0)});
   const Value weights = b.Reshape(softmax.weights, {s.requests, s.heads, rows, s.context});
-  const Value products = b.Dot(weights, clean, {0, 1}, {0, 1}, {3}, {2}, DType::kF32);  // [Q,H,T*G,D]
-  const Value sum = b.Reduce(products, "sum", {0});                                     // others' are exact zeros
+  const Value products = b.Dot(weights, clean, {0, 1}, {0, 1}, {3}, {2}, DType::kF32);   // [Q,H,T*G,D]
+  const Value sum = b.Reduce(products, "sum", {0});                                      // others' are exact zeros
   const Value total = b.WithScalar(Op::kMax, b.Reduce(softmax.sum, "sum", {0}), 1e-30);  // [H,T,G]
   const Value out = b.Reshape(sum, {s.heads, s.tokens.size, s.group, s.width});
   const Value mean = b.Emit(Op::kDiv, {out, b.Broadcast(total, b.TypeOf(out).dims, {0, 1, 2})});
@@ -149,7 +150,8 @@ Values DecomposePagedSlotIndices(Builder& b, const Node& node, const Values& v) 
   const double size = static_cast<double>(node.Int("block_size"));
   const double slots = size * static_cast<double>(node.Int("blocks"));
   const Type type = b.TypeOf(v[0]);
-  const Value inside = b.Emit(Op::kAnd, {b.Compare(v[0], b.Splat(type, 0), "ge"), b.Compare(v[0], b.Splat(type, slots), "lt")});
+  const Value inside =
+      b.Emit(Op::kAnd, {b.Compare(v[0], b.Splat(type, 0), "ge"), b.Compare(v[0], b.Splat(type, slots), "lt")});
   const Value slot = b.Emit(Op::kSelect, {inside, v[0], b.Splat(type, 0)});
   return {b.WithScalar(Op::kDiv, slot, size), b.WithScalar(Op::kRem, slot, size)};
 }

@@ -10,7 +10,9 @@ Value AlongLast(Builder& b, Value v, const Type& like) {
 }
 
 // v[a, b] as dimensions 0 and 2 of [a, heads, b].
-Value OverHeads(Builder& b, Value v, const Type& like) { return b.Broadcast(v, like.dims, {0, 2}); }
+Value OverHeads(Builder& b, Value v, const Type& like) {
+  return b.Broadcast(v, like.dims, {0, 2});
+}
 
 DType ResultDType(const Node& node, DType fallback) {
   const std::string name = node.Str("dtype");
@@ -48,7 +50,9 @@ Values DecomposeEmbedding(Builder& b, const Node& node, const Values& v) {
   return {b.Convert(b.WithScalar(Op::kMul, rows, node.Float("scale", 1.0)), ResultDType(node, DType::kF32))};
 }
 
-Values DecomposeRmsNorm(Builder& b, const Node& node, const Values& v) { return {Normalise(b, v[0], v[1], node)}; }
+Values DecomposeRmsNorm(Builder& b, const Node& node, const Values& v) {
+  return {Normalise(b, v[0], v[1], node)};
+}
 
 Values DecomposeAddRmsNorm(Builder& b, const Node& node, const Values& v) {
   const Value sum = b.Emit(Op::kAdd, {v[0], v[1]});
@@ -88,7 +92,8 @@ Values DecomposeRope(Builder& b, const Node& node, const Values& v) {
   Value rotated;
   if (interleaved) {
     const std::vector<Dim> column = {type.dims[0], type.dims[1], half, 1};
-    rotated = b.Emit(Op::kConcatenate, {b.Reshape(out_first, column), b.Reshape(out_second, column)}, {{"dim", int64_t{3}}});
+    rotated =
+        b.Emit(Op::kConcatenate, {b.Reshape(out_first, column), b.Reshape(out_second, column)}, {{"dim", int64_t{3}}});
     rotated = b.Reshape(rotated, {type.dims[0], type.dims[1], 2 * half});
   } else {
     rotated = b.Emit(Op::kConcatenate, {out_first, out_second}, {{"dim", int64_t{2}}});
@@ -108,8 +113,8 @@ Values DecomposeMultiLinear(Builder& b, const Node& node, const Values& v) {
   const bool bias = node.Int("bias") != 0;
   Values results;
   for (size_t i = 0; i < weights; ++i) {
-    results.push_back(Project(b, v[0], v[1 + i], bias ? v[1 + weights + i] : Value{},
-                              ResultDType(node, b.TypeOf(v[0]).dtype)));
+    results.push_back(
+        Project(b, v[0], v[1 + i], bias ? v[1 + weights + i] : Value{}, ResultDType(node, b.TypeOf(v[0]).dtype)));
   }
   return results;
 }
