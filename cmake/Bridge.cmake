@@ -4,7 +4,7 @@
 # `cargo-web` and `rustc-web` (Debian's plain `cargo` is too old, and `cargo-web` conflicts with `rustc`).
 # One target folder for all presets: the library is always a release build, so nobody has to build it twice.
 
-find_program(DEEPINFER_CARGO cargo HINTS $ENV{HOME}/.cargo/bin)
+find_program(DEEPINFER_CARGO cargo PATHS $ENV{HOME}/.cargo/bin)
 if(NOT DEEPINFER_CARGO)
   message(FATAL_ERROR "cargo was not found; on Debian: apt-get install cargo-web rustc-web")
 endif()

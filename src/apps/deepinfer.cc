@@ -1,13 +1,17 @@
 // The program: the command line, and the one list of backends.
+#include <fcntl.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <new>
 
 #include "base/cpu_features.h"
 #include "base/env.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cpu/cpu_backend.h"
 #include "reference/reference.h"
 
@@ -20,7 +24,7 @@ Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinf
   if (request.name == "cpu") {
     DI_ASSIGN_OR_RETURN(const deepinfer::Isa isa, deepinfer::SelectIsa(deepinfer::GetEnv("DEEPINFER_CPU_ISA")));
     return std::make_unique<deepinfer::cpu::CpuBackend>(
-        deepinfer::cpu::CpuOptions{request.threads, isa, request.cache_dir});
+        deepinfer::cpu::CpuOptions{request.threads, isa, request.cache_dir, request.verify_packed});
   }
   return deepinfer::MakeError(deepinfer::ErrorCode::kInvalidArgument, "--backend", "'{}' is not cpu or reference",
                               request.name);
@@ -30,13 +34,29 @@ constexpr int kExitError = 1;
 constexpr int kExitUsage = 2;
 
 int Fail(const std::string& what) {
-  fmt::print(stderr, "error: {}\n", what);
+  deepinfer::cli::SayErr("error: " + what);
   return kExitError;
+}
+
+// A program started with a standard stream closed would get that number for the next file it opens, and results or log
+// lines would go into a model or a cache entry. What stands in refuses reads (0) and writes (1, 2) as a closed one
+// does.
+void ReserveStandardStreams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    const int null = ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    if (null >= 0 && null != fd) {
+      ::dup2(null, fd);
+      ::close(null);
+    }
+  }
 }
 
 int Run(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("deepinfer"));
   spdlog::set_pattern("%v");
+  // A log line that cannot be written is no reason to write another one, let alone to stop.
+  spdlog::set_error_handler([](const std::string& /*what*/) {});
   deepinfer::cli::CommandContext context;
   context.backends = CreateBackend;
   CLI::App app("DeepInfer: an LLM inference engine that runs a model's whole step as one compiled graph", "deepinfer");
@@ -53,6 +73,7 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ReserveStandardStreams();
   // A reader that went away is a failed write with an error of its own.
   std::signal(SIGPIPE, SIG_IGN);
   try {

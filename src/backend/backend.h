@@ -80,7 +80,8 @@ class Executable {
   virtual Status Capture(const StepIo& io) = 0;
   // Fails with kFailedPrecondition, naming the input, if an address differs from the captured one.
   virtual Status Run(const StepIo& io) = 0;
-  // For `inspect`: one line per launch (kernel, reason), and the bytes of scratch it needs.
+  // For `inspect`: one line per launch (kernel, reason), and the bytes it needs for everything between its inputs and
+  // outputs: values, and the scratch of its kernels on all threads. Executables may share them.
   virtual std::vector<std::string> Describe() const = 0;
   virtual int64_t scratch_bytes() const = 0;
 };
@@ -98,7 +99,7 @@ class Backend {
   virtual Caps caps() const = 0;
   // Identifies the target in cache keys: instruction set, kernel set.
   virtual std::string target() const = 0;
-  // Passes to run before Compile, in order (passes/pipeline.h), and the composites it has kernels for.
+  // Passes to run before Compile, in order (passes/pass.h), and the composites it has kernels for.
   virtual std::vector<std::string> passes() const = 0;
   virtual bool Claims(const ir::Function& function, const ir::Node& node) const = 0;
 
@@ -111,6 +112,11 @@ class Backend {
   // Writes what a later start can reuse (packed weights); called when nobody waits.
   virtual Status Persist() { return {}; }
   virtual int64_t weight_bytes() const = 0;
+  // Bytes that all executables together use between their inputs and outputs, whether shared or each one's own. Final
+  // after Finalize.
+  virtual int64_t arena_bytes() const { return 0; }
+  // What people should know about this start, one sentence each: why something kept by an earlier one is not used.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 }  // namespace deepinfer::backend

@@ -45,19 +45,27 @@ bool WaitForLock(int fd) {
   return result == 0;
 }
 
+bool IsCacheFile(const fs::path& path) {
+  const std::string extension = path.extension().string();
+  return extension == kGraphSuffix || extension == kBlobSuffix;
+}
+
+// "<name of a cache file>.tmp-<digits>-<digits>": what AtomicFile makes, and nothing a person would.
+bool IsTemporaryName(const std::string& name) {
+  const size_t at = name.rfind(kTemporaryMark);
+  if (at == std::string::npos || !IsCacheFile(name.substr(0, at))) return false;
+  const std::string tail = name.substr(at + kTemporaryMark.size());
+  return tail.find('-') != std::string::npos && tail.find_first_not_of("0123456789-") == std::string::npos;
+}
+
 // The caller holds the folder's lock, so no temporary file is between its creation and its own lock.
 void RemoveStaleTemporaries(const std::string& dir) {
   std::error_code error;
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().filename().string().find(kTemporaryMark) == std::string::npos) continue;
+    if (!IsTemporaryName(it->path().filename().string())) continue;
     FileDescriptor fd(::open(it->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (fd.get() >= 0 && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(it->path().c_str());
   }
-}
-
-bool IsCacheFile(const fs::path& path) {
-  const std::string extension = path.extension().string();
-  return extension == kGraphSuffix || extension == kBlobSuffix;
 }
 
 }  // namespace

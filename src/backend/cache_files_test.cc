@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <fstream>
+
 #include "backend/test_util.h"
 
 namespace deepinfer::backend {
@@ -51,6 +53,14 @@ TEST(CacheFilesTest, WithoutCommitNothingIsLeft) {
     EXPECT_EQ(dir.Names().size(), 2u);
   }
   EXPECT_EQ(dir.Names(), Names{".lock"});
+}
+
+TEST(CacheFilesTest, AFileThatOnlyLooksTemporaryIsLeftAlone) {
+  const TempDir dir;
+  const Names foreign = {"a.graph.tmp-old", "b.txt.tmp-1-2", "notes.tmp-", "notes.tmp-3-4"};
+  for (const std::string& name : foreign) ASSERT_TRUE(std::ofstream(dir.path() + "/" + name) << "mine");
+  ASSERT_TRUE(WriteWhole(dir.path() + "/a.graph", "whole"));
+  for (const std::string& name : foreign) EXPECT_EQ(ReadFile(dir.path() + "/" + name), "mine") << name;
 }
 
 TEST(CacheFilesTest, AWriterKilledBeforeTheRenameLeavesNoFileAndTheNextWriterCleansUp) {

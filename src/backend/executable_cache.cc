@@ -45,6 +45,7 @@ struct ExecutableCache::Build {
   const RecordFunction& record;
   const CompileFunction& compile;
   const std::vector<std::string>* files;  // entries to compare a miss with; null: those there are now
+  BuildReport* report;
 };
 
 Result<Executable*> ExecutableCache::Get(const GraphKey& key, const RecordFunction& record,
@@ -52,17 +53,18 @@ Result<Executable*> ExecutableCache::Get(const GraphKey& key, const RecordFuncti
   return GetOne(key, record, compile, nullptr);
 }
 
+std::shared_ptr<ExecutableCache::Slot> ExecutableCache::SlotFor(const GraphKey& key) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = slots_.find(key); found != slots_.end()) return found->second;
+  if (locked_.load()) return nullptr;
+  order_.push_back(std::make_shared<Slot>());
+  slots_.emplace(key, order_.back());
+  return order_.back();
+}
+
 Result<Executable*> ExecutableCache::GetOne(const GraphKey& key, const RecordFunction& record,
                                             const CompileFunction& compile, const std::vector<std::string>* files) {
-  std::shared_ptr<Slot> slot;
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = slots_.find(key); found != slots_.end()) {
-      slot = found->second;
-    } else if (!locked_.load()) {
-      slot = slots_.emplace(key, std::make_shared<Slot>()).first->second;
-    }
-  }
+  const std::shared_ptr<Slot> slot = SlotFor(key);
   if (slot == nullptr) return RefuseAfterLock(key);
   const std::lock_guard lock(slot->mutex);
   if (slot->executable != nullptr) {
@@ -71,13 +73,15 @@ Result<Executable*> ExecutableCache::GetOne(const GraphKey& key, const RecordFun
     return slot->executable.get();
   }
   if (locked_.load()) return RefuseAfterLock(key);
-  DI_ASSIGN_OR_RETURN(slot->executable, Make({key, record, compile, files}));
+  slot->report = {key};
+  DI_ASSIGN_OR_RETURN(slot->executable, Make({key, record, compile, files, &slot->report}));
   return slot->executable.get();
 }
 
 Result<std::vector<Executable*>> ExecutableCache::GetAll(const std::vector<Request>& requests, int threads) {
   // Misses are compared with what was there before, not with what these very requests write.
   const std::vector<std::string> files = disk_.List();
+  for (const Request& request : requests) SlotFor(request.key);  // in this order, whichever thread comes first
   std::vector<std::optional<Result<Executable*>>> results(requests.size());
   std::atomic<size_t> next{0};
   const auto work = [&] {
@@ -118,8 +122,10 @@ Result<std::unique_ptr<Executable>> ExecutableCache::Compile(const Build& build,
   if (executable && *executable == nullptr) {
     return MakeError(ErrorCode::kInternal, Title(build.key), "the backend compiled it to nothing");
   }
+  const double ms = MillisecondsSince(start);
+  build.report->compile_ms += ms;
   const std::lock_guard lock(stats_mutex_);
-  stats_.compile_ms += MillisecondsSince(start);
+  stats_.compile_ms += ms;
   return executable;
 }
 
@@ -130,10 +136,11 @@ Result<std::unique_ptr<Executable>> ExecutableCache::FromStoredText(const Build&
 
 Result<std::unique_ptr<Executable>> ExecutableCache::Make(const Build& build) {
   const auto count_disk_hit = [&] {
+    build.report->from_disk = true;
     const std::lock_guard lock(stats_mutex_);
     ++stats_.disk_hits;
   };
-  std::string reason;
+  std::string reason = disk_.enabled() ? "" : "no cache folder";
   auto entry = disk_.Load(build.key);
   if (entry && mode_ == WarmStart::kTrust) {
     auto executable = FromStoredText(build, *entry);
@@ -160,6 +167,7 @@ Result<std::unique_ptr<Executable>> ExecutableCache::Make(const Build& build) {
                  : entry.error().ToString();
   }
   if (disk_.enabled()) Log(build.key, "not in the cache: " + reason);
+  build.report->reason = std::move(reason);
 
   DI_ASSIGN_OR_RETURN(auto executable, Compile(build, module));
   {
@@ -198,6 +206,20 @@ tl::unexpected<Error> ExecutableCache::RefuseAfterLock(const GraphKey& key) {
 ExecutableCache::Stats ExecutableCache::stats() const {
   const std::lock_guard lock(stats_mutex_);
   return stats_;
+}
+
+std::vector<ExecutableCache::BuildReport> ExecutableCache::reports() const {
+  std::vector<std::shared_ptr<Slot>> slots;
+  {
+    const std::lock_guard lock(mutex_);
+    slots = order_;
+  }
+  std::vector<BuildReport> reports;
+  for (const std::shared_ptr<Slot>& slot : slots) {
+    const std::lock_guard lock(slot->mutex);
+    if (slot->executable != nullptr) reports.push_back(slot->report);
+  }
+  return reports;
 }
 
 void ExecutableCache::Log(const GraphKey& key, const std::string& message) {

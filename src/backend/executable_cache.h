@@ -47,6 +47,14 @@ class ExecutableCache {
     double compile_ms = 0;
   };
 
+  // What became of one key that was asked for.
+  struct BuildReport {
+    GraphKey key;
+    bool from_disk = false;
+    std::string reason;  // why not; empty if it was
+    double compile_ms = 0;
+  };
+
   ExecutableCache(std::string dir, WarmStart mode, Logger logger)
       : disk_(std::move(dir)), mode_(mode), logger_(std::move(logger)) {}
 
@@ -59,14 +67,19 @@ class ExecutableCache {
   void Lock() { locked_.store(true); }
   int64_t compiles_after_ready() const { return compiles_after_ready_.load(); }
   Stats stats() const;
+  // One per executable there is, in the order in which their keys were first asked for; a list counts in its order.
+  std::vector<BuildReport> reports() const;
 
  private:
   struct Slot {
     std::mutex mutex;  // held while it is being compiled
     std::unique_ptr<Executable> executable;
+    BuildReport report;
   };
   struct Build;
 
+  // The key's slot, made if there is none; null if there is none and the cache is locked.
+  std::shared_ptr<Slot> SlotFor(const GraphKey& key);
   Result<Executable*> GetOne(const GraphKey& key, const RecordFunction& record, const CompileFunction& compile,
                              const std::vector<std::string>* files);
   Result<std::unique_ptr<Executable>> Make(const Build& build);
@@ -83,8 +96,9 @@ class ExecutableCache {
   std::atomic<bool> locked_{false};
   std::atomic<int64_t> compiles_after_ready_{0};
 
-  mutable std::mutex mutex_;  // of slots_
+  mutable std::mutex mutex_;  // of slots_ and order_; never taken before a slot's and held with it
   std::unordered_map<GraphKey, std::shared_ptr<Slot>, GraphKeyHash> slots_;
+  std::vector<std::shared_ptr<Slot>> order_;
   mutable std::mutex stats_mutex_;
   Stats stats_;
   std::mutex logger_mutex_;

@@ -225,6 +225,43 @@ TEST(ExecutableCacheTest, GetAllKeepsTheOrderAndCompilesEachKeyOnce) {
   EXPECT_EQ(warm.log, "");
 }
 
+TEST(ExecutableCacheTest, ReportsSayInTheOrderOfTheRequestsWhatBecameOfEachKey) {
+  const TempDir dir;
+  const auto all = [&](Start* start, const std::vector<int64_t>& tokens) {
+    std::vector<ExecutableCache::Request> requests;
+    for (const int64_t count : tokens)
+      requests.push_back({SmallKey(count), start->Record(count, 3.0), start->Compile()});
+    ASSERT_TRUE(start->cache.GetAll(requests, 4));
+  };
+  Start cold(dir.path());
+  EXPECT_TRUE(cold.cache.reports().empty());
+  all(&cold, {4, 1, 2});
+  Start warm(dir.path());
+  all(&warm, {2, 8, 1, 4});
+  const auto first = cold.cache.reports(), second = warm.cache.reports();
+  ASSERT_EQ(first.size(), 3u);
+  ASSERT_EQ(second.size(), 4u);
+  const int64_t cold_order[] = {4, 1, 2}, warm_order[] = {2, 8, 1, 4};
+  for (size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i].key.tokens, cold_order[i]);
+    EXPECT_FALSE(first[i].from_disk);
+    EXPECT_NE(first[i].reason.find("no entry yet"), std::string::npos) << first[i].reason;
+  }
+  for (size_t i = 0; i < second.size(); ++i) {
+    EXPECT_EQ(second[i].key.tokens, warm_order[i]);
+    EXPECT_EQ(second[i].from_disk, warm_order[i] != 8);
+    EXPECT_EQ(second[i].reason.empty(), second[i].from_disk) << second[i].reason;
+    EXPECT_GE(second[i].compile_ms, 0);
+  }
+  Start none("");
+  ASSERT_TRUE(none.Get());
+  ASSERT_EQ(none.cache.reports().size(), 1u);
+  EXPECT_EQ(none.cache.reports()[0].reason, "no cache folder");
+  const GraphKey failing = SmallKey(16);
+  EXPECT_FALSE(none.cache.Get(failing, none.Record(16), FailingCompile()));
+  EXPECT_EQ(none.cache.reports().size(), 1u) << "there is no executable to report on";
+}
+
 TEST(ExecutableCacheTest, GetAllReportsTheFirstErrorAndFinishesTheOthers) {
   Start start("");
   std::vector<ExecutableCache::Request> requests;

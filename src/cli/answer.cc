@@ -1,17 +1,8 @@
 #include "cli/answer.h"
 
+#include "cli/clock.h"
+
 namespace deepinfer::cli {
-namespace {
-
-double Ms(Answer::Clock::duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
-}  // namespace
-
-double MsSince(std::chrono::steady_clock::time_point start) {
-  return Ms(std::chrono::steady_clock::now() - start);
-}
 
 Result<std::unique_ptr<Answer>> Answer::Create(const Session& session, std::vector<std::string> stops, bool streamed) {
   auto answer = std::make_unique<Answer>();

@@ -15,8 +15,6 @@
 
 namespace deepinfer::cli {
 
-double MsSince(std::chrono::steady_clock::time_point start);
-
 class Answer : public engine::RequestObserver {
  public:
   using Clock = std::chrono::steady_clock;

@@ -8,13 +8,13 @@
 #include <chrono>
 
 #include "base/cpu_features.h"
-#include "base/thread_team.h"
-#include "cli/answer.h"
 #include "cli/bandwidth.h"
 #include "cli/child_process.h"
+#include "cli/clock.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/prompt_flags.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -82,13 +82,6 @@ class Clocked : public engine::RequestObserver {
   std::optional<Error> error;
 };
 
-// Distinct ids, so that no prefix is like another.
-std::vector<int32_t> PromptIds(int64_t count, int64_t vocab, int64_t first) {
-  std::vector<int32_t> ids;
-  for (int64_t i = 0; i < count; ++i) ids.push_back(static_cast<int32_t>((100 + 37 * (first + i)) % vocab));
-  return ids;
-}
-
 struct Timing {
   double first_ms = 0;      // until every row has its first token
   double decode_tok_s = 0;  // after that, over all rows
@@ -99,7 +92,7 @@ Result<Timing> RunRows(Session* session, int64_t rows, int64_t prompt, int64_t t
   const Clocked::Clock::time_point start = Clocked::Clock::now();
   for (int64_t row = 0; row < rows; ++row) {
     engine::GenerationRequest request;
-    request.prompt = PromptIds(prompt, session->runner->model().info().vocab_size, row);
+    request.prompt = FixedPrompt(prompt, session->runner->model().info().vocab_size, row);
     request.params.temperature = 0;
     request.params.max_tokens = tokens;
     request.params.ignore_eos = true;
@@ -119,8 +112,7 @@ Result<Timing> RunRows(Session* session, int64_t rows, int64_t prompt, int64_t t
         std::count_if(clock.times.begin(), clock.times.end(), [&](const auto& time) { return time > all_started; });
   }
   const std::chrono::duration<double> decoding = end - all_started;
-  return Timing{std::chrono::duration<double, std::milli>(all_started - start).count(),
-                decoding.count() > 0 ? static_cast<double>(after) / decoding.count() : 0};
+  return Timing{Ms(all_started - start), decoding.count() > 0 ? static_cast<double>(after) / decoding.count() : 0};
 }
 
 Status MeasureSpeed(const BenchFlags& flags, Session* session, Report* report) {
@@ -147,34 +139,11 @@ Status MeasureSpeed(const BenchFlags& flags, Session* session, Report* report) {
 
 // The same flags for a child, but for the cache folder.
 std::vector<std::string> ChildArguments(const BenchFlags& flags, const std::string& cache_dir) {
-  const ModelFlags& m = flags.model;
-  std::vector<std::string> arguments = {"generate",
-                                        m.model,
-                                        "--prompt-ids",
-                                        "1",
-                                        "--max-tokens",
-                                        "1",
-                                        "--ignore-eos",
-                                        "--json",
-                                        "--cache-dir",
-                                        cache_dir,
-                                        "--backend",
-                                        m.backend,
-                                        "--dtype",
-                                        m.dtype,
-                                        "--warm-start",
-                                        m.warm_start,
-                                        "--threads",
-                                        fmt::format("{}", m.threads),
-                                        "--max-model-len",
-                                        fmt::format("{}", m.max_model_len),
-                                        "--max-num-seqs",
-                                        fmt::format("{}", m.max_num_seqs),
-                                        "--max-num-batched-tokens",
-                                        fmt::format("{}", m.max_num_batched_tokens)};
-  if (!m.kv_cache_memory.empty()) {
-    arguments.insert(arguments.end(), {"--kv-cache-memory", m.kv_cache_memory});
-  }
+  ModelFlags model = flags.model;
+  model.cache_dir = cache_dir;
+  std::vector<std::string> arguments = {"generate"};
+  for (const std::string& argument : ToArguments(model)) arguments.push_back(argument);
+  arguments.insert(arguments.end(), {"--prompt-ids", "1", "--max-tokens", "1", "--ignore-eos", "--json"});
   return arguments;
 }
 
@@ -253,7 +222,7 @@ Status Bench(const BenchFlags& flags, const BackendFactory& backends) {
   Report report;
   {
     // First, while nothing else of this program uses memory.
-    int threads = flags.model.threads > 0 ? flags.model.threads : ChooseDefaultThreads().count;
+    const int threads = ChooseThreads(flags.model);
     Progress progress("measuring memory bandwidth");
     DI_ASSIGN_OR_RETURN(report.bandwidth, MeasureBandwidth(threads, kBandwidthBytes, kBandwidthRounds));
   }

@@ -1,13 +1,13 @@
 // chat: a conversation on the terminal, or one message per line of a pipe. The whole history is rendered by the model's
 // template each time; nothing is ever dropped from it silently.
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/prompt_flags.h"
 
 namespace deepinfer::cli {
@@ -95,8 +95,8 @@ class Conversation {
     if (answer->error()) return tl::unexpected(*answer->error());
     if (answer->reason() == engine::FinishReason::kLength)
       SayWhyItEnded(tokens + static_cast<int64_t>(answer->ids().size()), context);
-    if (answer->reason() == engine::FinishReason::kCancelled) fmt::print(stderr, "(stopped)\n");
-    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "[{}]\n", answer->Summary(*session_));
+    if (answer->reason() == engine::FinishReason::kCancelled) SayErr("(stopped)");
+    if (isatty(STDERR_FILENO) != 0) SayErr(fmt::format("[{}]", answer->Summary(*session_)));
     messages_ = std::move(input.messages);
     messages_.push_back({{"role", "assistant"}, {"content", answer->text()}});
     return {};
@@ -105,9 +105,9 @@ class Conversation {
  private:
   void SayWhyItEnded(int64_t used, int64_t context) const {
     if (used >= context) {
-      fmt::print(stderr, "(cut: the context of {} tokens is full; /reset starts over)\n", context);
+      SayErr(fmt::format("(cut: the context of {} tokens is full; /reset starts over)", context));
     } else {
-      fmt::print(stderr, "(cut: --max-tokens {})\n", flags_.sampling.params.max_tokens);
+      SayErr(fmt::format("(cut: --max-tokens {})", flags_.sampling.params.max_tokens));
     }
   }
 
@@ -122,16 +122,16 @@ Result<bool> Turn(const std::string& line, Conversation* conversation, Interrupt
   if (line == "/exit" || line == "/quit") return false;
   if (line == "/reset") {
     conversation->Reset();
-    fmt::print(stderr, "(new conversation)\n");
+    SayErr("(new conversation)");
     return true;
   }
   if (line == "/help") {
-    fmt::print(stderr, "/reset starts over, /exit or Ctrl-D ends, Ctrl-C stops an answer\n");
+    SayErr("/reset starts over, /exit or Ctrl-D ends, Ctrl-C stops an answer");
     return true;
   }
   if (const Status said = conversation->Say(line, *interrupt); !said) {
     if (said.error().where == "stdout") return tl::unexpected(said.error());
-    fmt::print(stderr, "error: {}\n", said.error().ToString());
+    SayErr(fmt::format("error: {}", said.error().ToString()));
   }
   const bool again = interrupt->count() > 1;
   interrupt->Clear();
@@ -148,7 +148,7 @@ Status Chat(const ChatFlags& flags, const BackendFactory& backends) {
   }
   KeepForNextStart(*session);
   const bool interactive = isatty(STDIN_FILENO) != 0;
-  if (interactive) fmt::print(stderr, "/help lists the commands\n");
+  if (interactive) SayErr("/help lists the commands");
   Interrupt interrupt(/*limit=*/3);
   LineReader reader(&interrupt);
   Conversation conversation(flags, session.get());
@@ -161,7 +161,7 @@ Status Chat(const ChatFlags& flags, const BackendFactory& backends) {
     asked = input == Input::kInterrupt;
     if (asked) {
       interrupt.Clear();
-      fmt::print(stderr, "\n(Ctrl-C again or Ctrl-D ends)\n");
+      SayErr("\n(Ctrl-C again or Ctrl-D ends)");
       continue;
     }
     if (!line.empty() && line.back() == '\r') line.pop_back();

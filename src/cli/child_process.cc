@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/clock.h"
+
 namespace deepinfer::cli {
 namespace {
 
@@ -37,7 +39,7 @@ ChildRun ReadAll(int fd, Clock::time_point start) {
     run.first_line += piece.substr(0, end);
     if (end == std::string_view::npos) continue;
     complete = true;
-    run.first_line_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    run.first_line_ms = MsSince(start);
   }
 }
 

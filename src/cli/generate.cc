@@ -1,8 +1,7 @@
 // generate: one or more prompts in one batch, streamed as text or printed as JSON lines.
-#include <spdlog/spdlog.h>
-
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/prompt_flags.h"
 
@@ -49,7 +48,7 @@ Status Print(const GenerateFlags& flags, const Session& session, const Answers& 
                              : answer.has_text() ? answer.text()
                                                  : fmt::format("{}", fmt::join(answer.ids(), ","));
     DI_RETURN_IF_ERROR(WriteOut(text + "\n"));
-    fmt::print(stderr, "{}\n", answer.Summary(session));
+    SayErr(answer.Summary(session));
   }
   for (size_t i = 0; i < answers.size(); ++i) {
     if (answers[i]->error()) return tl::unexpected(NamePrompt(*answers[i]->error(), i, answers.size()));

@@ -66,8 +66,6 @@ int64_t BufferBytes(const std::vector<backend::HostSlot>& slots) {
 }
 
 Json MemoryJson(runner::ModelRunner& runner) {
-  int64_t arena = 0;
-  for (const runner::CompiledGraph& graph : runner.graphs()) arena = std::max(arena, graph.executable->scratch_bytes());
   Json buffers = Json::array();
   for (const auto* slots : {&runner.buffers().metadata(), &runner.buffers().outputs()}) {
     for (const backend::HostSlot& slot : *slots) {
@@ -79,7 +77,7 @@ Json MemoryJson(runner::ModelRunner& runner) {
   const int64_t block = runner.options().block_size;
   return {{"weight_bytes", runner.backend().weight_bytes()},
           {"state_bytes", runner.state_bytes()},
-          {"arena_bytes", arena},
+          {"arena_bytes", runner.backend().arena_bytes()},
           {"metadata_bytes", BufferBytes(runner.buffers().metadata())},
           {"output_bytes", BufferBytes(runner.buffers().outputs())},
           {"kv_blocks", runner.num_blocks()},
@@ -154,7 +152,7 @@ Rows MemoryRows(const Json& memory, bool all) {
       {fmt::format("states, KV of {} tokens in {} blocks of {} and a null block", memory["kv_tokens"].get<int64_t>(),
                    memory["kv_blocks"].get<int64_t>() - 1, memory["block_size"].get<int64_t>()),
        bytes(memory["state_bytes"])},
-      {"arena, shared by all graphs", bytes(memory["arena_bytes"])},
+      {"arena of all graphs", bytes(memory["arena_bytes"])},
       {"metadata", bytes(memory["metadata_bytes"])},
       {"outputs", bytes(memory["output_bytes"])}};
   if (!all) return rows;

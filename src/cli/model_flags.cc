@@ -1,10 +1,72 @@
 #include "cli/model_flags.h"
 
+#include <algorithm>
 #include <charconv>
+#include <optional>
+#include <type_traits>
+#include <variant>
 
 #include "base/env.h"
 
 namespace deepinfer::cli {
+namespace {
+
+struct Field {
+  std::string flag;
+  std::variant<std::string ModelFlags::*, int ModelFlags::*, int64_t ModelFlags::*, bool ModelFlags::*> member;
+  std::string help;
+  std::optional<CLI::Validator> check = std::nullopt;
+  std::string type_name = "";  // in the help text; empty: CLI11's
+};
+
+CLI::Validator Size(const std::string& flag) {
+  return CLI::Validator(
+      [flag](const std::string& text) {
+        const auto bytes = ParseBytes(flag, text);
+        return bytes ? std::string() : bytes.error().message;
+      },
+      "");
+}
+
+// The one list: what is parsed and what is handed on to another process.
+std::vector<Field> Fields() {
+  using F = ModelFlags;
+  return {
+      {"--backend", &F::backend, "cpu: fused kernels; reference: the interpreter, slow and plain",
+       CLI::IsMember({"cpu", "reference"})},
+      {"--threads", &F::threads, "0: affinity, CPU quota and physical cores decide", CLI::Range(0, 1024)},
+      {"--dtype", &F::dtype, "activations and KV cache; weights keep their encoding", CLI::IsMember({"bf16", "f32"})},
+      {"--max-model-len", &F::max_model_len, "context in tokens; 0: the model's, at most 8192", CLI::NonNegativeNumber},
+      {"--max-num-seqs", &F::max_num_seqs, "sequences that run at once", CLI::PositiveNumber},
+      {"--max-num-batched-tokens", &F::max_num_batched_tokens, "tokens of one prefill step; 0: 2048",
+       CLI::NonNegativeNumber},
+      {"--kv-cache-memory", &F::kv_cache_memory,
+       "for example 512M or 2G; default: 1024 tokens per sequence, or one full context", Size("--kv-cache-memory"),
+       "SIZE"},
+      {"--cache-dir", &F::cache_dir, "compiled plans and packed weights; none: keep nothing"},
+      {"--warm-start", &F::warm_start,
+       "trust: what is cached is used as it is; verified: graphs are recorded again and compared, packed weights read "
+       "and checked",
+       CLI::IsMember({"trust", "verified"})},
+      {"--verbose", &F::verbose, "say on stderr what is loaded, compiled and chosen"},
+  };
+}
+
+void AddField(CLI::App* command, const Field& field, ModelFlags* flags) {
+  const auto add = [&](auto member) {
+    auto& value = flags->*member;
+    if constexpr (std::is_same_v<decltype(member), bool ModelFlags::*>) {
+      command->add_flag(field.flag, value, field.help);
+    } else {
+      CLI::Option* option = command->add_option(field.flag, value, field.help)->capture_default_str();
+      if (field.check) option->check(*field.check);
+      if (!field.type_name.empty()) option->type_name(field.type_name);
+    }
+  };
+  std::visit(add, field.member);
+}
+
+}  // namespace
 
 void AddModelArgument(CLI::App* command, std::string* model) {
   command
@@ -13,41 +75,32 @@ void AddModelArgument(CLI::App* command, std::string* model) {
       ->required();
 }
 
-void AddModelFlags(CLI::App* command, ModelFlags* f) {
-  AddModelArgument(command, &f->model);
-  command->add_option("--backend", f->backend, "cpu: fused kernels; reference: the interpreter, slow and plain")
-      ->check(CLI::IsMember({"cpu", "reference"}))
-      ->capture_default_str();
-  command->add_option("--threads", f->threads, "0: affinity, CPU quota and physical cores decide")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  command->add_option("--dtype", f->dtype, "activations and KV cache; weights keep their encoding")
-      ->check(CLI::IsMember({"bf16", "f32"}))
-      ->capture_default_str();
-  command->add_option("--max-model-len", f->max_model_len, "context in tokens; 0: the model's, at most 8192")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--max-num-seqs", f->max_num_seqs, "sequences that run at once")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--max-num-batched-tokens", f->max_num_batched_tokens, "tokens of one prefill step; 0: 2048")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command
-      ->add_option("--kv-cache-memory", f->kv_cache_memory,
-                   "for example 512M or 2G; default: 1024 tokens per sequence, or one full context")
-      ->type_name("SIZE")
-      ->check([](const std::string& text) {
-        const auto bytes = ParseBytes("--kv-cache-memory", text);
-        return bytes ? std::string() : bytes.error().message;
-      });
-  command->add_option("--cache-dir", f->cache_dir, "compiled plans and packed weights; none: keep nothing");
-  command
-      ->add_option("--warm-start", f->warm_start,
-                   "trust: cached plans are used as they are; verified: recorded again and compared")
-      ->check(CLI::IsMember({"trust", "verified"}))
-      ->capture_default_str();
-  command->add_flag("--verbose", f->verbose, "say on stderr what is loaded, compiled and chosen");
+void AddModelFlags(CLI::App* command, ModelFlags* flags) {
+  AddModelArgument(command, &flags->model);
+  for (const Field& field : Fields()) AddField(command, field, flags);
+}
+
+void AddSomeModelFlags(CLI::App* command, const std::vector<std::string>& names, ModelFlags* flags) {
+  AddModelArgument(command, &flags->model);
+  for (const Field& field : Fields()) {
+    if (std::find(names.begin(), names.end(), field.flag) != names.end()) AddField(command, field, flags);
+  }
+}
+
+std::vector<std::string> ToArguments(const ModelFlags& flags) {
+  std::vector<std::string> arguments = {flags.model};
+  for (const Field& field : Fields()) {
+    const auto append = [&](auto member) {
+      const auto& value = flags.*member;
+      if constexpr (std::is_same_v<decltype(member), bool ModelFlags::*>) {
+        if (value) arguments.push_back(field.flag);
+      } else if (const std::string text = fmt::format("{}", value); !text.empty()) {
+        arguments.insert(arguments.end(), {field.flag, text});
+      }
+    };
+    std::visit(append, field.member);
+  }
+  return arguments;
 }
 
 Result<int64_t> ParseBytes(const std::string& flag, const std::string& text) {

@@ -1,8 +1,11 @@
-// The flags that every command which loads a model shares. One field list: parsing, help and the manual come from it.
+// The flags that every command which loads a model shares. One field list (model_flags.cc): parsing, checks, help and
+// what a child process is given come from it; a test compares the help with docs/cli.md. Pure, but for what CLI11
+// throws on a wrong command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "runner/model_runner.h"
@@ -27,6 +30,10 @@ struct ModelFlags {
 void AddModelArgument(CLI::App* command, std::string* model);
 // MODEL and all flags; what `flags` holds is the default.
 void AddModelFlags(CLI::App* command, ModelFlags* flags);
+// MODEL and the flags named ("--threads"), for a command where the others mean nothing.
+void AddSomeModelFlags(CLI::App* command, const std::vector<std::string>& names, ModelFlags* flags);
+// A command line that gives the same ModelFlags: MODEL, then every flag that is not empty or off.
+std::vector<std::string> ToArguments(const ModelFlags& flags);
 
 Result<int64_t> ParseBytes(const std::string& flag, const std::string& text);
 Result<runner::RunnerOptions> ToRunnerOptions(const ModelFlags& flags);

@@ -40,6 +40,12 @@ Status WriteJson(const Json& json) {
   return WriteOut(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
+void SayErr(std::string_view line) {
+  // One write, so that lines of several threads do not mix.
+  const std::string text = std::string(line) + "\n";
+  std::fputs(text.c_str(), stderr);
+}
+
 Result<std::string> ReadStdin() {
   std::string text;
   char buffer[65536];

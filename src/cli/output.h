@@ -1,5 +1,6 @@
-// Results on stdout. A write that fails (a closed pipe, a full disk) is an error like any other, never a signal or an
-// exception. One thread at a time.
+// Results on stdout, everything else on stderr. A write to stdout that fails (a closed pipe, a full disk) is an error
+// like any other, never a signal or an exception; one to stderr that fails is nothing at all. One thread at a time, but
+// SayErr from any.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,6 +18,8 @@ using Json = nlohmann::ordered_json;
 Status WriteOut(std::string_view text);
 // One object, one line. Bytes that are not UTF-8 become U+FFFD.
 Status WriteJson(const Json& json);
+// One line on stderr; the newline is added. Where nobody can hear it, nothing happens.
+void SayErr(std::string_view line);
 // All of stdin, byte for byte.
 Result<std::string> ReadStdin();
 Result<std::string> ReadFile(const std::string& path);

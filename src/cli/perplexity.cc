@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "cli/answer.h"
+#include "cli/clock.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/prompt_logits.h"

@@ -2,17 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
+#include "cli/output.h"
 
 namespace deepinfer::cli {
-namespace {
-
-// A closed stderr must not end the work.
-void Say(const std::string& line) {
-  std::fputs(line.c_str(), stderr);
-}
-
-}  // namespace
 
 Progress::Progress(std::string what, int64_t total)
     : what_(std::move(what)), total_(total), timer_([this] { Watch(); }) {}
@@ -23,9 +15,9 @@ void Progress::Watch() {
   while (!finished_.wait_for(lock, pause, [this] { return done_; })) {
     if (shown_ && total_ == 0) continue;
     if (total_ > 0) {
-      Say(fmt::format("{} ... {} of {}\n", what_, done_count_.load(), total_));
+      SayErr(fmt::format("{} ... {} of {}", what_, done_count_.load(), total_));
     } else {
-      Say(fmt::format("{} ...\n", what_));
+      SayErr(fmt::format("{} ...", what_));
     }
     shown_ = true;
     pause = std::chrono::seconds(5);
@@ -41,7 +33,7 @@ Progress::~Progress() {
   timer_.join();
   if (!shown_) return;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-  Say(fmt::format("{}: {:.1f} s\n", what_, elapsed.count()));
+  SayErr(fmt::format("{}: {:.1f} s", what_, elapsed.count()));
 }
 
 }  // namespace deepinfer::cli

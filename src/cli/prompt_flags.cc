@@ -78,6 +78,12 @@ Result<std::vector<std::vector<int32_t>>> EncodePrompts(const PromptFlags& flags
   return prompts;
 }
 
+std::vector<int32_t> FixedPrompt(int64_t count, int64_t vocab, int64_t first) {
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < count; ++i) ids.push_back(static_cast<int32_t>((100 + 37 * (first + i)) % vocab));
+  return ids;
+}
+
 void AddSamplingFlags(CLI::App* command, SamplingFlags* flags) {
   engine::SamplingParams* params = &flags->params;
   command->add_option("--max-tokens", params->max_tokens, "tokens of an answer; default: what the context leaves")

@@ -35,6 +35,9 @@ Result<std::vector<int32_t>> ParseIds(const std::string& flag, const std::string
 // The same as a check for CLI11.
 CLI::Validator IdList(const std::string& flag);
 
+// `count` ids of any vocabulary, the same in every run; prompts that differ in `first` share no prefix.
+std::vector<int32_t> FixedPrompt(int64_t count, int64_t vocab, int64_t first = 0);
+
 struct SamplingFlags {
   engine::SamplingParams params;
   std::vector<std::string> stops;

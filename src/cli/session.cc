@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "base/thread_team.h"
+#include "cli/clock.h"
 #include "cli/progress.h"
 
 namespace deepinfer::cli {
@@ -16,10 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double MsSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 bool IsSynthetic(const std::string& model) {
   return model.rfind("synthetic:", 0) == 0;
@@ -45,13 +42,6 @@ std::optional<std::string> SingleGguf(const fs::path& folder) {
   return found[0];
 }
 
-Result<int> ChooseThreads(int requested, bool verbose) {
-  const DefaultThreads chosen = ChooseDefaultThreads();
-  if (requested > 0) return requested;
-  if (verbose) spdlog::info("{} threads: {}", chosen.count, chosen.reason);
-  return chosen.count;
-}
-
 void LogReady(const Session& session, const BackendRequest& request) {
   const backend::ExecutableCache::Stats stats = session.runner->cache().stats();
   spdlog::info("{} graphs ready on {}: {} from the disk cache, {} compiled; load {:.0f} ms, compile {:.0f} ms",
@@ -72,6 +62,13 @@ Result<std::vector<int32_t>> Session::EncodePrompt(const std::string& text, bool
   text::ChatInput input;
   input.messages.push_back({{"role", "user"}, {"content", text}});
   return tokenizer->EncodeChat(input);
+}
+
+int ChooseThreads(const ModelFlags& flags) {
+  if (flags.threads > 0) return flags.threads;
+  const DefaultThreads chosen = ChooseDefaultThreads();
+  if (flags.verbose) spdlog::info("{} threads: {}", chosen.count, chosen.reason);
+  return chosen.count;
 }
 
 Result<std::string> ResolveModel(const std::string& model) {
@@ -123,17 +120,15 @@ void KeepForNextStart(const Session& session) {
   }
 }
 
-Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends,
-                                             const std::function<void(runner::RunnerOptions*)>& adjust) {
+Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends) {
   const Clock::time_point start = Clock::now();
   auto session = std::make_unique<Session>();
   DI_ASSIGN_OR_RETURN(session->path, ResolveModel(flags.model));
   DI_ASSIGN_OR_RETURN(runner::RunnerOptions options, ToRunnerOptions(flags));
-  BackendRequest request{flags.backend, 1, options.cache_dir};
-  DI_ASSIGN_OR_RETURN(request.threads, ChooseThreads(flags.threads, flags.verbose));
+  BackendRequest request{flags.backend, 1, options.cache_dir, options.warm_start == backend::WarmStart::kVerified};
+  request.threads = ChooseThreads(flags);
   options.threads = request.threads;
   if (flags.verbose) options.log = [](const std::string& line) { spdlog::info("{}", line); };
-  if (adjust) adjust(&options);
 
   auto tokenizer = std::async(std::launch::async, LoadTokenizer, session->path);
   {
@@ -155,7 +150,10 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
   }
   std::sort(session->stop_ids.begin(), session->stop_ids.end());
   session->stop_ids.erase(std::unique(session->stop_ids.begin(), session->stop_ids.end()), session->stop_ids.end());
-  if (flags.verbose) LogReady(*session, request);
+  if (flags.verbose) {
+    for (const std::string& note : session->runner->backend().notes()) spdlog::info("{}", note);
+    LogReady(*session, request);
+  }
   return session;
 }
 

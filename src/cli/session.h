@@ -21,6 +21,7 @@ struct BackendRequest {
   std::string name;  // "cpu", "reference"
   int threads = 1;
   std::string cache_dir;
+  bool verify_packed = false;  // check every byte kept by an earlier start before it is used
 };
 // The program's list of backends (apps/).
 using BackendFactory = std::function<Result<std::unique_ptr<backend::Backend>>(const BackendRequest&)>;
@@ -40,6 +41,9 @@ struct Session {
   Result<std::vector<int32_t>> EncodePrompt(const std::string& text, bool chat) const;
 };
 
+// --threads, or what affinity, quota and cores allow; --verbose says why.
+int ChooseThreads(const ModelFlags& flags);
+
 // The file or folder that a MODEL argument means: itself, or a package below DEEPINFER_MODELS_DIR or ../assets of the
 // program.
 Result<std::string> ResolveModel(const std::string& model);
@@ -48,8 +52,7 @@ Result<std::optional<text::Tokenizer>> LoadTokenizer(const std::string& path);
 // The tokenizer of a MODEL argument; a model without one is an error.
 Result<text::Tokenizer> LoadTokenizerOf(const std::string& model);
 
-Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends,
-                                             const std::function<void(runner::RunnerOptions*)>& adjust = nullptr);
+Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends);
 
 // Writes what makes the next start faster (packed weights). For when nobody waits; a failure is only a warning.
 void KeepForNextStart(const Session& session);

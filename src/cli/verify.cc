@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/thread_team.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -12,6 +11,8 @@
 
 namespace deepinfer::cli {
 namespace {
+
+constexpr int64_t kDefaultPromptTokens = 48;
 
 struct VerifyFlags {
   ModelFlags model;
@@ -42,17 +43,10 @@ std::string Verdict(const runner::VerifyReport& report, std::optional<double> to
   return parted == nullptr ? fmt::format("all within {:g}", *tolerance) : fmt::format("they part at {}", parted->name);
 }
 
-std::vector<int32_t> DefaultPrompt(int64_t vocab) {
-  std::vector<int32_t> ids;
-  for (int64_t i = 0; i < 48; ++i) ids.push_back(static_cast<int32_t>((100 + 37 * i) % vocab));
-  return ids;
-}
-
 Result<std::unique_ptr<runner::TraceRunner>> OpenSide(const VerifyFlags& flags, const BackendFactory& backends,
-                                                      const std::string& path, const std::string& name,
+                                                      const std::string& path, const std::string& name, int threads,
                                                       int64_t context) {
-  const int threads = flags.model.threads > 0 ? flags.model.threads : ChooseDefaultThreads().count;
-  DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends({name, threads, ""}));
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends({name, threads, "", false}));
   DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded, runner::LoadModel(path, backend->caps(), threads));
   runner::TraceOptions options;
   options.activations = *ParseDType(flags.model.dtype);
@@ -107,14 +101,15 @@ Status Verify(const VerifyFlags& flags, const BackendFactory& backends) {
   DI_ASSIGN_OR_RETURN(const std::string path, ResolveModel(flags.model.model));
   DI_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, PromptIds(flags, path));
   const bool given = !flags.prompts.ids.empty() || !flags.prompts.texts.empty();
-  const int64_t context = (given ? static_cast<int64_t>(prompt.size()) : 48) + flags.decode_steps;
+  const int64_t context = (given ? static_cast<int64_t>(prompt.size()) : kDefaultPromptTokens) + flags.decode_steps;
   const std::optional<double> tolerance = ToleranceOf(flags);
+  const int threads = ChooseThreads(flags.model);
   Result<runner::VerifyReport> report;
   {
     Progress progress("verifying " + path, context);
-    DI_ASSIGN_OR_RETURN(const auto first, OpenSide(flags, backends, path, flags.backends[0], context));
-    DI_ASSIGN_OR_RETURN(const auto second, OpenSide(flags, backends, path, flags.backends[1], context));
-    if (!given) prompt = DefaultPrompt(first->vocab());
+    DI_ASSIGN_OR_RETURN(const auto first, OpenSide(flags, backends, path, flags.backends[0], threads, context));
+    DI_ASSIGN_OR_RETURN(const auto second, OpenSide(flags, backends, path, flags.backends[1], threads, context));
+    if (!given) prompt = FixedPrompt(kDefaultPromptTokens, first->vocab());
     report = runner::VerifySteps(first.get(), second.get(), prompt, flags.decode_steps,
                                  [&progress](int64_t positions) { progress.Advance(positions); });
   }
@@ -134,18 +129,13 @@ Status Verify(const VerifyFlags& flags, const BackendFactory& backends) {
 void AddVerify(CLI::App* app, CommandContext* context) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* command = app->add_subcommand("verify", "the same steps on two backends, compared layer by layer");
-  AddModelArgument(command, &flags->model.model);
+  // One sequence, in graphs of its own, and nothing kept on disk: the other shared flags would mean nothing.
+  AddSomeModelFlags(command, {"--threads", "--dtype", "--verbose"}, &flags->model);
   command->add_option("--backends", flags->backends, "two of cpu, reference")
       ->delimiter(',')
       ->expected(1, 2)
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"cpu", "reference"}))
-      ->capture_default_str();
-  command->add_option("--threads", flags->model.threads, "0: affinity, CPU quota and physical cores decide")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  command->add_option("--dtype", flags->model.dtype, "activations and KV cache")
-      ->check(CLI::IsMember({"bf16", "f32"}))
       ->capture_default_str();
   AddPromptFlags(command, &flags->prompts, /*many=*/false);
   command->add_option("--decode-steps", flags->decode_steps, "after the prompt, with the first backend's best tokens")

@@ -1,10 +1,9 @@
 #include "cpu/cpu_backend.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 #include "backend/cache_files.h"
+#include "backend/host_states.h"
 #include "cpu/kernels/linear/linear.h"
 #include "cpu/lower/lower.h"
 #include "cpu/plan.h"
@@ -12,40 +11,8 @@
 namespace deepinfer::cpu {
 namespace {
 
-constexpr int64_t kHugePage = int64_t{2} << 20;
 // Packed weights of every model that was ever run would fill a disk; the least recently used go first.
 constexpr int64_t kMaxCacheBytes = int64_t{64} << 30;
-
-// Zeroed anonymous memory, on huge pages where the system gives them: fewer TLB misses when a cache is walked.
-class HostMemory : public backend::StateSet {
- public:
-  ~HostMemory() override {
-    for (const auto& [name, region] : regions_) ::munmap(region.data, region.bytes);
-  }
-  Status Allocate(const std::string& name, int64_t bytes) {
-    const size_t size = static_cast<size_t>((std::max<int64_t>(bytes, 1) + kHugePage - 1) / kHugePage * kHugePage);
-    void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (data == MAP_FAILED) return MakeError(ErrorCode::kResourceExhausted, name, "cannot allocate {} bytes", bytes);
-    if (bytes >= kHugePage) ::madvise(data, size, MADV_HUGEPAGE);
-    regions_[name] = {data, size};
-    return {};
-  }
-  void* Address(const std::string& buffer) const override {
-    const auto it = regions_.find(buffer);
-    return it == regions_.end() ? nullptr : it->second.data;
-  }
-
- private:
-  struct Region {
-    void* data;
-    size_t bytes;
-  };
-  std::map<std::string, Region> regions_;
-};
-
-int64_t Aligned(int64_t bytes) {
-  return (bytes + 4095) / 4096 * 4096;
-}
 
 }  // namespace
 
@@ -75,16 +42,15 @@ bool CpuBackend::Claims(const ir::Function& function, const ir::Node& node) cons
 Status CpuBackend::SetWeights(backend::WeightMap weights, const std::string& identity) {
   weights_.SetSource(std::move(weights));
   if (!options_.cache_dir.empty()) {
-    weights_.OpenFile(fmt::format("{}/{}.blobs", options_.cache_dir, identity), identity + " " + kPackedLinearFormat);
+    weights_.OpenFile(fmt::format("{}/{}.blobs", options_.cache_dir, identity), identity + " " + kPackedLinearFormat,
+                      options_.verify_packed);
   }
   return {};
 }
 
 Result<std::unique_ptr<backend::StateSet>> CpuBackend::AllocateStates(
     const std::map<std::string, int64_t>& bytes_by_buffer) {
-  auto states = std::make_unique<HostMemory>();
-  for (const auto& [name, bytes] : bytes_by_buffer) DI_RETURN_IF_ERROR(states->Allocate(name, bytes));
-  return states;
+  return backend::AllocateHostStates(bytes_by_buffer);
 }
 
 // The kernels trust the graph's types: a weight of another shape would be read past its end.
@@ -122,11 +88,11 @@ Result<std::unique_ptr<backend::Executable>> CpuBackend::Compile(const ir::Modul
 }
 
 Status CpuBackend::Finalize() {
-  auto memory = std::make_unique<HostMemory>();
-  arena_.scratch_bytes = Aligned(needs_.scratch);
-  DI_RETURN_IF_ERROR(memory->Allocate("arena", needs_.values));
-  DI_RETURN_IF_ERROR(memory->Allocate("scratch", arena_.scratch_bytes * team_.members()));
-  DI_RETURN_IF_ERROR(memory->Allocate("shared scratch", needs_.shared_scratch));
+  auto memory = std::make_unique<backend::HostStates>();
+  arena_.scratch_bytes = needs_.ScratchStride();
+  DI_RETURN_IF_ERROR(memory->Add("arena", needs_.values));
+  DI_RETURN_IF_ERROR(memory->Add("scratch", arena_.scratch_bytes * team_.members()));
+  DI_RETURN_IF_ERROR(memory->Add("shared scratch", needs_.shared_scratch));
   arena_.data = static_cast<std::byte*>(memory->Address("arena"));
   arena_.scratch = static_cast<std::byte*>(memory->Address("scratch"));
   arena_.shared_scratch = static_cast<std::byte*>(memory->Address("shared scratch"));
@@ -142,7 +108,14 @@ Status CpuBackend::Persist() {
 }
 
 int64_t CpuBackend::arena_bytes() const {
-  return needs_.values + arena_.scratch_bytes * team_.members() + needs_.shared_scratch;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return needs_.Total(team_.members());
+}
+
+std::vector<std::string> CpuBackend::notes() const {
+  const std::string problem = weights_.file_problem();
+  if (problem.empty()) return {};
+  return {"packed weights of an earlier start are not used: " + problem};
 }
 
 }  // namespace deepinfer::cpu

@@ -20,7 +20,8 @@ namespace deepinfer::cpu {
 struct CpuOptions {
   int threads = 1;
   Isa isa = Isa::kPortable;
-  std::string cache_dir;  // where packed weights are kept between starts; empty: nowhere
+  std::string cache_dir;       // where packed weights are kept between starts; empty: nowhere
+  bool verify_packed = false;  // check every byte of them before use
 };
 
 class CpuBackend : public backend::Backend {
@@ -41,9 +42,8 @@ class CpuBackend : public backend::Backend {
   Status Finalize() override;
   Status Persist() override;
   int64_t weight_bytes() const override { return weights_.packed_bytes(); }
-  int64_t arena_bytes() const;
-  // Why packed weights of an earlier start are not used; empty if they are, or if there are none.
-  std::string weights_file_problem() const { return weights_.file_problem(); }
+  int64_t arena_bytes() const override;
+  std::vector<std::string> notes() const override;
 
  private:
   Status CheckWeights(const ir::Function& step) const;
@@ -51,7 +51,7 @@ class CpuBackend : public backend::Backend {
   CpuOptions options_;
   ThreadTeam team_;
   Weights weights_;
-  std::mutex mutex_;  // guards needs_
+  mutable std::mutex mutex_;  // guards needs_
   ArenaNeeds needs_;
   Arena arena_;
   std::unique_ptr<backend::StateSet> memory_;  // the arena's own

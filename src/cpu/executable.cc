@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/step_io.h"
+
 namespace deepinfer::cpu {
 namespace {
 
@@ -16,25 +18,6 @@ ir::LiveCounts StaticLimits(const ir::Function& f) {
     }
   }
   return limits;
-}
-
-const backend::HostSlot* FindSlot(const std::vector<backend::HostSlot>& slots, const std::string& name) {
-  for (const backend::HostSlot& slot : slots) {
-    if (slot.name == name) return &slot;
-  }
-  return nullptr;
-}
-
-Result<void*> SlotAddress(const std::vector<backend::HostSlot>& slots, const std::string& name, const ir::Type& type) {
-  const backend::HostSlot* slot = FindSlot(slots, name);
-  if (slot == nullptr || slot->data == nullptr) {
-    return MakeError(ErrorCode::kInvalidArgument, name, "the step needs a buffer of this name");
-  }
-  if (slot->bytes < type.Bytes()) {
-    return MakeError(ErrorCode::kInvalidArgument, name, "the buffer has {} bytes, {} needs {}", slot->bytes,
-                     ToString(type), type.Bytes());
-  }
-  return slot->data;
 }
 
 }  // namespace
@@ -56,14 +39,10 @@ Result<void*> CpuExecutable::InputAddress(const ir::Input& input, const backend:
       DI_ASSIGN_OR_RETURN(const backend::WeightData* weight, weights_->Source(input.name));
       return const_cast<std::byte*>(weight->data);
     }
-    case ir::InputKind::kState: {
-      const std::string& buffer = input.buffer.empty() ? input.name : input.buffer;
-      void* base = io.states == nullptr ? nullptr : io.states->Address(buffer);
-      if (base == nullptr) return MakeError(ErrorCode::kInvalidArgument, input.name, "no state buffer '{}'", buffer);
-      return static_cast<std::byte*>(base) + input.offset * static_cast<int64_t>(SizeOf(type.dtype));
-    }
+    case ir::InputKind::kState:
+      return backend::StateAddress(io, input, type);
     default:
-      return SlotAddress(io.metadata, input.name, type);
+      return backend::MetadataAddress(io, input.name, type);
   }
 }
 
@@ -75,7 +54,7 @@ Status CpuExecutable::BindAddresses(const backend::StepIo& io) {
     addresses.Set(input.value, address);
   }
   for (const auto& [root, name] : plan_.outputs) {
-    DI_ASSIGN_OR_RETURN(void* address, SlotAddress(io.outputs, name, f.TypeOf(root)));
+    DI_ASSIGN_OR_RETURN(void* address, backend::OutputAddress(io, name, f.TypeOf(root)));
     addresses.Set(root, address);
   }
   for (auto& [value, bytes] : plan_.constants) addresses.Set(value, bytes.data());
@@ -136,7 +115,7 @@ Status CpuExecutable::Capture(const backend::StepIo& io) {
   DI_ASSIGN_OR_RETURN(segments_, capture.End());
   std::vector<std::string> buffers;
   for (const ir::Input& input : plan_.step.f.inputs) {
-    if (input.kind == ir::InputKind::kState) buffers.push_back(input.buffer.empty() ? input.name : input.buffer);
+    if (input.kind == ir::InputKind::kState) buffers.push_back(backend::BufferOf(input));
   }
   guard_.Record(io, buffers);
   return {};

@@ -29,11 +29,14 @@ struct Arena {
   int64_t scratch_bytes = 0;  // per member
 };
 
-// What an executable needs of the arena.
+// What an executable needs of the arena, in bytes.
 struct ArenaNeeds {
   int64_t values = 0;
-  int64_t scratch = 0;
+  int64_t scratch = 0;  // per member
   int64_t shared_scratch = 0;
+
+  int64_t ScratchStride() const { return (scratch + 4095) / 4096 * 4096; }  // members do not share pages
+  int64_t Total(int members) const { return values + ScratchStride() * members + shared_scratch; }
 };
 
 struct PlacedLaunch {
@@ -76,7 +79,7 @@ class CpuExecutable : public backend::Executable {
   Status Capture(const backend::StepIo& io) override;
   Status Run(const backend::StepIo& io) override;
   std::vector<std::string> Describe() const override;
-  int64_t scratch_bytes() const override { return plan_.needs.values; }
+  int64_t scratch_bytes() const override { return plan_.needs.Total(team_->members()); }
   const StepPlan& plan() const { return plan_; }
   const backend::SegmentList& segments() const { return segments_; }
 

@@ -352,9 +352,9 @@ TEST(CpuExecutableTest, WhatIsMissingMovedOrMisshapenIsNamed) {
   step.outputs.clear();
   ASSERT_TRUE(step.Compile());
   ASSERT_TRUE(step.backend.Finalize());
-  ExpectError(step.Capture(), ErrorCode::kInvalidArgument, "y: the step needs a buffer");
+  ExpectError(step.Capture(), ErrorCode::kNotFound, "output 'y': has no buffer");
   step.outputs["y"] = std::vector<float>(31, 0);
-  ExpectError(step.Capture(), ErrorCode::kInvalidArgument, "y: the buffer has 124 bytes");
+  ExpectError(step.Capture(), ErrorCode::kInvalidArgument, "output 'y': has 124 bytes");
   step.outputs["y"].resize(32);
   ASSERT_TRUE(step.Capture());
   const std::vector<float> old = std::move(step.floats["x"]);

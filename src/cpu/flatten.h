@@ -1,6 +1,6 @@
 // From a module to the flat order of one step: calls and branches spliced in, breaks as parts of their own.
 //
-// Nodes of a branch of `case` carry a predicate: they run when the scalar `predicate` equals `equals` (the last branch
+// Nodes of a branch of `case` carry a predicate: they run when the scalar `predicate` equals `branch` (the last branch
 // also takes every index out of range). Reshapes cost nothing: roots maps every value to the value whose bytes it
 // shares (through reshape, in-place index_put and in-place structure). Only states are overwritten in place: another
 // value that is put into is copied first, and so is a view or a plain result of a state, which a later write would

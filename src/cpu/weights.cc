@@ -2,9 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <thread>
 
+#include "base/parallel.h"
 #include "cpu/kernels/linear/linear.h"
 
 namespace deepinfer::cpu {
@@ -17,17 +18,7 @@ std::string KeyOf(const std::vector<std::string>& names, Encoding encoding) {
   return fmt::format("{} {}", ToString(encoding), fmt::join(names, "|"));
 }
 
-// Runs work(begin, end) over [0, panels) on up to `threads` threads.
-template <class Work>
-void InParallel(int64_t panels, int threads, const Work& work) {
-  const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(threads, panels / 16));
-  std::vector<std::thread> helpers;
-  for (int64_t part = 1; part < parts; ++part) {
-    helpers.emplace_back([&, part] { work(panels * part / parts, panels * (part + 1) / parts); });
-  }
-  work(0, panels / parts);
-  for (std::thread& helper : helpers) helper.join();
-}
+constexpr int64_t kPanelsPerThread = 16;  // at least
 
 }  // namespace
 
@@ -35,15 +26,21 @@ void Weights::FreeAligned::operator()(std::byte* data) const {
   std::free(data);
 }
 
-void Weights::OpenFile(std::string file, std::string identity) {
+void Weights::OpenFile(std::string file, std::string identity, bool verify) {
   file_ = std::move(file);
   identity_ = std::move(identity);
   auto opened = backend::BlobFile::Open(file_, identity_);
-  if (opened) {
-    blob_.emplace(std::move(*opened));
-  } else if (opened.error().code != ErrorCode::kNotFound) {
-    file_problem_ = opened.error().ToString();
+  if (!opened) {
+    if (opened.error().code != ErrorCode::kNotFound) SetProblem(opened.error().ToString());
+    return;
   }
+  if (verify) {
+    if (const Status verified = opened->Verify(); !verified) {
+      SetProblem(verified.error().ToString());
+      return;
+    }
+  }
+  blob_.emplace(std::move(*opened));
 }
 
 Result<const backend::WeightData*> Weights::Source(const std::string& name) const {
@@ -86,10 +83,7 @@ Status Weights::Pack(const std::vector<std::string>& names, const std::string& k
       entry->bytes = *stored;
       return {};
     }
-    if (stored) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      file_problem_ = fmt::format("{}: '{}' has {} bytes, not {}", file_, key, stored->size(), bytes);
-    }
+    if (stored) SetProblem(fmt::format("{}: '{}' has {} bytes, not {}", file_, key, stored->size(), bytes));
   }
   const size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
   entry->memory.reset(static_cast<std::byte*>(std::aligned_alloc(bytes >= kHugePage ? kHugePage : 4096, rounded)));
@@ -97,25 +91,38 @@ Status Weights::Pack(const std::vector<std::string>& names, const std::string& k
     return MakeError(ErrorCode::kResourceExhausted, key, "no memory for {} packed bytes", bytes);
   }
   if (bytes >= kHugePage) ::madvise(entry->memory.get(), rounded, MADV_HUGEPAGE);
-  InParallel(NumPanels(rows), threads_, [&](int64_t begin, int64_t end) {
-    PackPanels(encoding, segments, columns, entry->memory.get(), begin, end);
+  const int64_t panels = NumPanels(rows);
+  const int parts = static_cast<int>(std::clamp<int64_t>(panels / kPanelsPerThread, 1, std::max(threads_, 1)));
+  ParallelFor(parts, [&](int part) {
+    PackPanels(encoding, segments, columns, entry->memory.get(), panels * part / parts, panels * (part + 1) / parts);
   });
   entry->bytes = {entry->memory.get(), bytes};
   return {};
 }
 
 std::string Weights::file_problem() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(problem_mutex_);
   return file_problem_;
+}
+
+void Weights::SetProblem(std::string problem) {
+  const std::lock_guard<std::mutex> lock(problem_mutex_);
+  file_problem_ = std::move(problem);
+}
+
+std::vector<std::pair<std::string, Weights::Entry*>> Weights::Entries() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::pair<std::string, Entry*>> entries;
+  for (const auto& [key, entry] : entries_) entries.emplace_back(key, entry.get());
+  return entries;
 }
 
 Status Weights::Persist() {
   if (file_.empty()) return {};
-  const std::lock_guard<std::mutex> lock(mutex_);
   bool fresh = false;
   std::vector<backend::NamedBlob> blobs;
-  for (const auto& [key, entry] : entries_) {
-    const std::lock_guard<std::mutex> entry_lock(entry->mutex);
+  for (const auto& [key, entry] : Entries()) {
+    const std::lock_guard<std::mutex> lock(entry->mutex);
     if (entry->bytes.empty()) continue;
     fresh = fresh || entry->memory != nullptr;
     blobs.push_back({key, entry->bytes});
@@ -125,9 +132,11 @@ Status Weights::Persist() {
 }
 
 int64_t Weights::packed_bytes() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
   int64_t bytes = 0;
-  for (const auto& [key, entry] : entries_) bytes += static_cast<int64_t>(entry->bytes.size());
+  for (const auto& [key, entry] : Entries()) {
+    const std::lock_guard<std::mutex> lock(entry->mutex);
+    bytes += static_cast<int64_t>(entry->bytes.size());
+  }
   return bytes;
 }
 

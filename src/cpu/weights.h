@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -24,8 +25,9 @@ class Weights {
   explicit Weights(int threads) : threads_(threads) {}  // that packing may use
 
   void SetSource(backend::WeightMap source) { source_ = std::move(source); }
-  // From now on packed weights are kept in `file`, and taken from it if its identity is this one.
-  void OpenFile(std::string file, std::string identity);
+  // From now on packed weights are kept in `file`, and taken from it if its identity is this one; verify: and if the
+  // checksums of all its bytes hold, which reads them all. Before any other thread uses the object.
+  void OpenFile(std::string file, std::string identity, bool verify = false);
   Result<const backend::WeightData*> Source(const std::string& name) const;
 
   // The rows of several tensors of one encoding, stacked and packed. The pointer stays valid.
@@ -42,11 +44,14 @@ class Weights {
     void operator()(std::byte* data) const;
   };
   struct Entry {
-    std::mutex mutex;  // held while packing
+    std::mutex mutex;  // of all below; held while packing
     std::unique_ptr<std::byte, FreeAligned> memory;
     std::span<const std::byte> bytes;
   };
 
+  // In the order of their keys. An entry is never removed.
+  std::vector<std::pair<std::string, Entry*>> Entries() const;
+  void SetProblem(std::string problem);
   Status Pack(const std::vector<std::string>& names, const std::string& key, Entry* entry);
 
   std::string file_;
@@ -54,9 +59,11 @@ class Weights {
   int threads_;
   backend::WeightMap source_;
   std::optional<backend::BlobFile> blob_;
-  std::string file_problem_;
-  mutable std::mutex mutex_;
+  // No two of these and an entry's are ever held together, but for problem_mutex_ inside an entry's.
+  mutable std::mutex mutex_;  // of entries_
   std::map<std::string, std::unique_ptr<Entry>> entries_;
+  mutable std::mutex problem_mutex_;  // of file_problem_
+  std::string file_problem_;
 };
 
 }  // namespace deepinfer::cpu

@@ -48,6 +48,8 @@ Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer
   sequence->tokens = request.prompt;
   sequence->max_total = prompt + (wanted >= 0 ? wanted : request.prompt_logits ? 0 : room);
   sequence->tokens.reserve(static_cast<size_t>(std::min(sequence->max_total + 1, context + 1)));
+  const int64_t block = runner_->options().block_size;
+  sequence->block_table.reserve(static_cast<size_t>((sequence->max_total + block - 1) / block));
   sequence->request = std::move(request);
   sequence->observer = observer;
   Sequence* raw = sequence.get();
@@ -71,8 +73,11 @@ Status Engine::Step() {
   DropCancelled();
   if (sequences_.empty()) return {};
   if (!scheduler_.Next(&plan_, &scheduled_)) {
-    return MakeError(ErrorCode::kResourceExhausted, "scheduler", "no request can run: {} KV blocks are too few",
-                     runner_->num_blocks() - 1);
+    const Error error{ErrorCode::kResourceExhausted,
+                      fmt::format("no request can run: {} KV blocks are too few", runner_->num_blocks() - 1),
+                      "scheduler"};
+    while (!sequences_.empty()) Finish(sequences_.begin()->second.get(), FinishReason::kError, error);
+    return {};
   }
   ++steps_;
   auto output = runner_->Run(plan_);
@@ -97,6 +102,7 @@ void Engine::Deliver(const ScheduledSequence& entry, const runner::StepOutput& o
   if (sequence->request.prompt_logits) {
     for (int64_t i = 0; i < entry.num_rows; ++i) {
       const int64_t position = first + i;
+      if (output.sampled[entry.first_row + i] < 0) return FinishNan(sequence, position + 1);
       // After a preemption positions come again: each is reported once.
       if (position >= prompt || position < sequence->prompt_logits_done) continue;
       sequence->observer->OnPromptLogits(position, output.logits + (entry.first_row + i) * output.vocab, output.vocab);
@@ -115,10 +121,7 @@ void Engine::DeliverToken(Sequence* sequence, int64_t row, const runner::StepOut
   TokenEvent event;
   event.id = output.sampled[row];
   if (event.id < 0) {
-    ++nan_rows_;
-    Finish(sequence, FinishReason::kError,
-           Error{ErrorCode::kInternal,
-                 fmt::format("the logits at position {} hold a NaN (nan_logits)", sequence->length()), ""});
+    FinishNan(sequence, sequence->length());
     return;
   }
   if (sequence->request.params.logprobs >= 0) {
@@ -139,6 +142,12 @@ void Engine::DeliverToken(Sequence* sequence, int64_t row, const runner::StepOut
   } else if (sequence->length() >= sequence->max_total) {
     Finish(sequence, FinishReason::kLength);
   }
+}
+
+void Engine::FinishNan(Sequence* sequence, int64_t position) {
+  ++nan_rows_;
+  Finish(sequence, FinishReason::kError,
+         Error{ErrorCode::kInternal, fmt::format("the logits at position {} hold a NaN (nan_logits)", position), ""});
 }
 
 void Engine::Finish(Sequence* sequence, FinishReason reason, std::optional<Error> error) {

@@ -27,7 +27,7 @@ class Engine {
   void Cancel(int64_t id);
 
   bool HasWork() const { return !sequences_.empty(); }
-  // Runs one step. An error here is the engine's own (nothing can run); requests' errors go to observers.
+  // Runs one step. Errors of requests and of steps go to the observers of those they end.
   Status Step();
   Status RunUntilIdle();
 
@@ -39,6 +39,7 @@ class Engine {
   void DropCancelled();
   void Deliver(const ScheduledSequence& entry, const runner::StepOutput& output);
   void DeliverToken(Sequence* sequence, int64_t row, const runner::StepOutput& output);
+  void FinishNan(Sequence* sequence, int64_t position);
   void Finish(Sequence* sequence, FinishReason reason, std::optional<Error> error = std::nullopt);
 
   runner::ModelRunner* runner_;

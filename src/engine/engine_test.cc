@@ -229,6 +229,27 @@ TEST(EngineTest, LimitsAndStopIds) {
   EXPECT_EQ(answers[5].reason, FinishReason::kStop);
 }
 
+// A prompt whose logits are all that is wanted is checked like any other.
+TEST(EngineTest, ANanInPromptLogitsIsAnErrorToo) {
+  nlohmann::json json = FiveScripts();
+  json["nan_at"] = {{0, 0}};
+  const auto runner = OpenScripted(json, SmallOptions(6, 32));
+  ASSERT_NE(runner, nullptr);
+  Engine engine(runner.get());
+  Recorder bad, good;
+  for (const auto& [script, recorder] : {std::pair(0, &bad), std::pair(3, &good)}) {
+    GenerationRequest request = ScriptRequest(script, 9);
+    request.prompt_logits = true;
+    request.params.max_tokens = 0;
+    ASSERT_TRUE(engine.Add(std::move(request), recorder));
+  }
+  RunChecked(&engine);
+  EXPECT_EQ(bad.answer.reason, FinishReason::kError);
+  ASSERT_TRUE(bad.answer.error);
+  EXPECT_NE(bad.answer.error->message.find("nan_logits"), std::string::npos);
+  EXPECT_EQ(good.answer.reason, FinishReason::kLength);
+}
+
 TEST(EngineTest, ANanEndsItsRequestAndNoOther) {
   nlohmann::json json = FiveScripts();
   json["nan_at"] = {{4, 5}, {0, 0}};

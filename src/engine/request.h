@@ -13,7 +13,7 @@ namespace deepinfer::engine {
 
 struct SamplingParams {
   double temperature = 1.0;  // 0: greedy
-  double top_p = 1.0;        // (0, 1]; 1: off
+  double top_p = 1.0;        // [0, 1]; 1: off; 0: greedy
   int32_t top_k = 0;         // 0: off
   double min_p = 0;          // [0, 1]; 0: off
   uint64_t seed = 0;

@@ -24,7 +24,6 @@ struct Sequence {
   bool cancelled = false;
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }
-  int64_t generated() const { return length() - static_cast<int64_t>(request.prompt.size()); }
   // All but the last token are computed and the store has that one: the next step is a decode.
   bool ready_to_decode() const { return last_in_store && computed == length() - 1; }
 };

@@ -17,15 +17,6 @@ void Substitution::Apply(ir::Node* node) const {
   for (ir::ValueId& operand : node->operands) operand = (*this)(operand);
 }
 
-std::vector<int> CountUses(const ir::Function& function) {
-  std::vector<int> uses(function.types.size(), 0);
-  for (const ir::Node& node : function.nodes) {
-    for (const ir::ValueId operand : node.operands) ++uses[operand];
-  }
-  for (const ir::Output& output : function.outputs) ++uses[output.value];
-  return uses;
-}
-
 bool IsPure(const ir::Node& node) {
   // A break may have host effects; a custom call may write its operands; index_put overwrites in place.
   return node.op != ir::Op::kBreak && node.op != ir::Op::kCustomCall && node.op != ir::Op::kIndexPutInplace;

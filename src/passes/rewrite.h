@@ -1,4 +1,4 @@
-// Helpers shared by passes: value substitution, uses, splicing one function's body into another. Not thread-safe on
+// Helpers shared by passes: value substitution, splicing one function's body into another. Not thread-safe on
 // one function.
 #pragma once
 
@@ -20,9 +20,6 @@ class Substitution {
  private:
   std::vector<ir::ValueId> map_;
 };
-
-// How often each value is read, outputs included.
-std::vector<int> CountUses(const ir::Function& function);
 
 bool IsPure(const ir::Node& node);  // may be removed when unused, and merged with an equal node
 

@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "backend/step_io.h"
+
 namespace deepinfer::reference {
 
 using ir::Node;
@@ -38,10 +40,6 @@ Status Arena::Allocate() {
 
 namespace {
 
-std::string BufferOf(const ir::Input& input) {
-  return input.buffer.empty() ? input.name : input.buffer;
-}
-
 class ReferenceExecutable final : public backend::Executable {
  public:
   ReferenceExecutable(const ir::Module& module, const backend::CompileOptions& options, Shared* shared)
@@ -50,17 +48,22 @@ class ReferenceExecutable final : public backend::Executable {
     workspace_ = std::make_shared<interp::Workspace>(shared->team.members());
   }
 
+  ~ReferenceExecutable() override { shared_->own_bytes -= own_bytes_; }
+
   Status Prepare() {
     if (module_.functions.empty()) return MakeError(ErrorCode::kInvalidArgument, "module", "has no function");
     int64_t bytes = 0;
+    int64_t constant_bytes = 0;
     for (const ir::Function& function : module_.functions) {
       DI_ASSIGN_OR_RETURN(FunctionPlan plan, PlanFunction(module_, function, workspace_));
       plan.frame_base = bytes;
       bytes += plan.frame_bytes;
-      for (const auto& [value, constant] : plan.constants) constant_bytes_ += static_cast<int64_t>(constant.size());
+      for (const auto& [value, constant] : plan.constants) constant_bytes += static_cast<int64_t>(constant.size());
       plans_.emplace(function.name, std::move(plan));
     }
     arena_bytes_ = bytes;
+    own_bytes_ = constant_bytes + static_cast<int64_t>(workspace_->bytes());
+    shared_->own_bytes += own_bytes_;
     DI_RETURN_IF_ERROR(CheckInputs());
     return shared_->arena.Reserve(bytes);
   }
@@ -111,9 +114,7 @@ class ReferenceExecutable final : public backend::Executable {
     return lines;
   }
 
-  int64_t scratch_bytes() const override {
-    return arena_bytes_ + constant_bytes_ + static_cast<int64_t>(workspace_->bytes());
-  }
+  int64_t scratch_bytes() const override { return arena_bytes_ + own_bytes_; }
 
  private:
   Status CheckInputs() {
@@ -123,7 +124,7 @@ class ReferenceExecutable final : public backend::Executable {
       if (input.kind == ir::InputKind::kArgument) {
         return MakeError(ErrorCode::kInvalidArgument, "input '" + input.name + "'", "a step has no plain arguments");
       }
-      if (input.kind == ir::InputKind::kState) buffers.insert(BufferOf(input));
+      if (input.kind == ir::InputKind::kState) buffers.insert(backend::BufferOf(input));
       if (input.kind != ir::InputKind::kWeight) continue;
       const ir::Type& type = entry.TypeOf(input.value);
       const auto weight = shared_->weights.find(input.name);
@@ -140,17 +141,6 @@ class ReferenceExecutable final : public backend::Executable {
     return {};
   }
 
-  static Result<void*> FindSlot(const std::vector<backend::HostSlot>& slots, const std::string& name, const char* kind,
-                                const ir::Type& type) {
-    for (const backend::HostSlot& slot : slots) {
-      if (slot.name != name) continue;
-      if (slot.data != nullptr && slot.bytes >= type.Bytes()) return slot.data;
-      return MakeError(ErrorCode::kInvalidArgument, fmt::format("{} '{}'", kind, name), "has {} bytes at {} for {}",
-                       slot.bytes, slot.data, ToString(type));
-    }
-    return MakeError(ErrorCode::kNotFound, fmt::format("{} '{}'", kind, name), "has no buffer");
-  }
-
   // Addresses of the entry's inputs, in order.
   Result<std::vector<void*>> BindInputs(const backend::StepIo& io) const {
     const ir::Function& entry = module_.entry();
@@ -161,14 +151,10 @@ class ReferenceExecutable final : public backend::Executable {
         // Nothing writes weights: the verifier refuses it.
         inputs.push_back(const_cast<std::byte*>(shared_->weights.at(input.name).data));
       } else if (input.kind == ir::InputKind::kState) {
-        void* base = io.states == nullptr ? nullptr : io.states->Address(BufferOf(input));
-        if (base == nullptr) {
-          return MakeError(ErrorCode::kNotFound, "state '" + input.name + "'", "buffer '{}' is not allocated",
-                           BufferOf(input));
-        }
-        inputs.push_back(static_cast<std::byte*>(base) + input.offset * static_cast<int64_t>(SizeOf(type.dtype)));
+        DI_ASSIGN_OR_RETURN(void* state, backend::StateAddress(io, input, type));
+        inputs.push_back(state);
       } else {
-        DI_ASSIGN_OR_RETURN(void* slot, FindSlot(io.metadata, input.name, "metadata", type));
+        DI_ASSIGN_OR_RETURN(void* slot, backend::MetadataAddress(io, input.name, type));
         inputs.push_back(slot);
       }
     }
@@ -204,7 +190,7 @@ class ReferenceExecutable final : public backend::Executable {
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (aliased.count(static_cast<int>(i)) != 0) continue;
       const ir::Type& type = entry.TypeOf(entry.outputs[i].value);
-      DI_ASSIGN_OR_RETURN(void* slot, FindSlot(io.outputs, entry.outputs[i].name, "output", type));
+      DI_ASSIGN_OR_RETURN(void* slot, backend::OutputAddress(io, entry.outputs[i].name, type));
       open.push_back(Copy(type, outputs[i], slot));
     }
     return CloseSegment(&open);
@@ -361,7 +347,7 @@ class ReferenceExecutable final : public backend::Executable {
   std::map<std::string, FunctionPlan> plans_;
   std::vector<std::string> state_buffers_;
   int64_t arena_bytes_ = 0;
-  int64_t constant_bytes_ = 0;
+  int64_t own_bytes_ = 0;  // constants and workspace
 
   // Set by Capture.
   bool captured_ = false;

@@ -3,6 +3,7 @@
 // Capture flattens the calls into launches with fixed addresses, cut into segments at breaks; Run replays them.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -44,6 +45,7 @@ struct Shared {
   ThreadTeam team;
   ThreadTeam alone;  // gives the calling thread the team's floating point mode for a whole step
   backend::WeightMap weights;
+  std::atomic<int64_t> own_bytes{0};  // constants and workspaces of all executables
 
   explicit Shared(const ReferenceOptions& options) : options(options), team(options.threads), alone(1) {}
 };

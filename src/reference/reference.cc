@@ -1,35 +1,12 @@
 #include "reference/reference.h"
 
-#include <cstdlib>
 #include <map>
 
+#include "backend/host_states.h"
 #include "reference/executable.h"
 
 namespace deepinfer::reference {
 namespace {
-
-class HostStates final : public backend::StateSet {
- public:
-  // Zero pages: a large KV cache costs memory only where it is used.
-  Status Add(const std::string& buffer, int64_t bytes) {
-    void* memory = bytes < 0 ? nullptr : std::calloc(static_cast<size_t>(bytes) + 1, 1);
-    if (memory == nullptr) {
-      return MakeError(ErrorCode::kResourceExhausted, "state buffer '" + buffer + "'", "no memory for {} bytes", bytes);
-    }
-    buffers_[buffer].reset(memory);
-    return {};
-  }
-  void* Address(const std::string& buffer) const override {
-    const auto it = buffers_.find(buffer);
-    return it == buffers_.end() ? nullptr : it->second.get();
-  }
-
- private:
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  std::map<std::string, std::unique_ptr<void, Free>> buffers_;
-};
 
 class ReferenceBackend final : public backend::Backend {
  public:
@@ -59,9 +36,7 @@ class ReferenceBackend final : public backend::Backend {
 
   Result<std::unique_ptr<backend::StateSet>> AllocateStates(
       const std::map<std::string, int64_t>& bytes_by_buffer) override {
-    auto states = std::make_unique<HostStates>();
-    for (const auto& [buffer, bytes] : bytes_by_buffer) DI_RETURN_IF_ERROR(states->Add(buffer, bytes));
-    return states;
+    return backend::AllocateHostStates(bytes_by_buffer);
   }
 
   Result<std::unique_ptr<backend::Executable>> Compile(const ir::Module& module,
@@ -80,6 +55,8 @@ class ReferenceBackend final : public backend::Backend {
     }
     return bytes;
   }
+
+  int64_t arena_bytes() const override { return shared_.arena.bytes() + shared_.own_bytes; }
 
  private:
   Shared shared_;

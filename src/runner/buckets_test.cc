@@ -36,10 +36,10 @@ TEST(BucketsTest, TheSmallestThatFitsIsTaken) {
 }
 
 std::string Problem(const Sizes& buckets, int64_t limit) {
-  const Status status = ValidateBuckets("--prefill-buckets", buckets, "max_num_batched_tokens", limit);
+  const Status status = ValidateBuckets("prefill_buckets", buckets, "max_num_batched_tokens", limit);
   if (status) return "";
   EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(status.error().where, "--prefill-buckets");
+  EXPECT_EQ(status.error().where, "prefill_buckets");
   return status.error().message;
 }
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "base/mapped_file.h"
+#include "base/parallel.h"
 #include "models/registry.h"
 #include "models/synthetic.h"
 
@@ -38,17 +38,14 @@ void ConvertAll(const std::vector<Pending>& pending, int threads) {
       Convert(weight, weight.rows * thread / threads, weight.rows * (thread + 1) / threads);
     }
   };
-  std::vector<std::thread> helpers;
-  for (int thread = 1; thread < threads; ++thread) helpers.emplace_back(part, thread);
-  part(0);
-  for (std::thread& helper : helpers) helper.join();
+  ParallelFor(threads, part);
 }
 
 class Loader {
  public:
   Loader(LoadedModel* loaded, const backend::Caps& caps) : loaded_(loaded), caps_(caps) {}
 
-  Status Add(const std::string& name, Encoding encoding, const std::vector<int64_t>& shape, const std::byte* data) {
+  void Add(const std::string& name, Encoding encoding, const std::vector<int64_t>& shape, const std::byte* data) {
     backend::WeightData weight{name, encoding, shape, data};
     const bool readable = std::find(caps_.encodings.begin(), caps_.encodings.end(), encoding) != caps_.encodings.end();
     // Vectors are copied even if they are f32: mapped bytes need not be aligned.
@@ -64,7 +61,6 @@ class Loader {
     }
     loaded_->types.Add(name, ir::Type::Weight(weight.encoding, shape));
     loaded_->weights[name] = std::move(weight);
-    return {};
   }
 
   void Finish(int threads) { ConvertAll(pending_, std::max(1, threads)); }
@@ -83,7 +79,7 @@ Result<LoadedModel> LoadSynthetic(const std::string& path, const backend::Caps& 
   Loader loader(&loaded, caps);
   for (const models::GeneratedWeight& weight : model->GeneratedWeights()) {
     const auto* data = reinterpret_cast<const std::byte*>(weight.values.data());
-    DI_RETURN_IF_ERROR(loader.Add(weight.spec.name, Encoding::kF32, weight.spec.shape, data));
+    loader.Add(weight.spec.name, Encoding::kF32, weight.spec.shape, data);
   }
   loader.Finish(1);
   loaded.model = std::move(model);
@@ -105,7 +101,7 @@ Result<LoadedModel> LoadModel(const std::string& path, const backend::Caps& caps
   for (const models::WeightSpec& spec : loaded.model->Weights()) {
     DI_ASSIGN_OR_RETURN(const formats::CheckpointTensor* tensor,
                         loaded.checkpoint->Get(described.tensors.at(spec.name)));
-    DI_RETURN_IF_ERROR(loader.Add(spec.name, *tensor->encoding, spec.shape, tensor->data.data()));
+    loader.Add(spec.name, *tensor->encoding, spec.shape, tensor->data.data());
   }
   loader.Finish(threads);
   return loaded;

@@ -8,6 +8,7 @@
 #include "backend/build_id.h"
 #include "passes/pass.h"
 #include "runner/buckets.h"
+#include "runner/memory_table.h"
 
 namespace deepinfer::runner {
 namespace {
@@ -75,8 +76,12 @@ Status ModelRunner::ResolveOptions() {
     return MakeError(ErrorCode::kInvalidArgument, "--max-num-batched-tokens", "must be 1 to 1048576, got {}",
                      o.max_num_batched_tokens);
   }
+  if (limit > 0 && o.max_num_batched_tokens > limit) {
+    return MakeError(ErrorCode::kInvalidArgument, "--max-num-batched-tokens", "the {} backend takes at most {}, got {}",
+                     backend_->name(), limit, o.max_num_batched_tokens);
+  }
   if (o.block_size < 1 || o.block_size > 1024) {
-    return MakeError(ErrorCode::kInvalidArgument, "--block-size", "must be 1 to 1024, got {}", o.block_size);
+    return MakeError(ErrorCode::kInvalidArgument, "block_size", "must be 1 to 1024, got {}", o.block_size);
   }
   max_blocks_ = CeilDiv(o.max_model_len, o.block_size);
   max_prefill_requests_ = backend_->caps().max_prefill_requests;
@@ -89,8 +94,8 @@ Status ModelRunner::ResolveBuckets() {
   const int64_t tokens = std::min(o.max_num_batched_tokens, o.max_model_len * o.max_num_seqs);
   if (o.prefill_buckets.empty()) o.prefill_buckets = DefaultPrefillBuckets(tokens);
   if (o.decode_buckets.empty()) o.decode_buckets = DefaultDecodeBuckets(o.max_num_seqs);
-  DI_RETURN_IF_ERROR(ValidateBuckets("--prefill-buckets", o.prefill_buckets, "max_num_batched_tokens", tokens));
-  return ValidateBuckets("--decode-buckets", o.decode_buckets, "max_num_seqs", o.max_num_seqs);
+  DI_RETURN_IF_ERROR(ValidateBuckets("prefill_buckets", o.prefill_buckets, "max_num_batched_tokens", tokens));
+  return ValidateBuckets("decode_buckets", o.decode_buckets, "max_num_seqs", o.max_num_seqs);
 }
 
 Status ModelRunner::AllocateStates() {
@@ -106,7 +111,7 @@ Status ModelRunner::AllocateStates() {
           "{} MiB hold {} tokens, but one context of {} tokens needs {} MiB; lower --max-model-len to {} or "
           "give more memory",
           options_.kv_cache_memory >> 20, blocks * options_.block_size, options_.max_model_len,
-          (max_blocks_ * per_block >> 20) + 1, std::max<int64_t>(blocks, 0) * options_.block_size);
+          (max_blocks_ * per_block >> 20) + 1, std::max<int64_t>(blocks, 1) * options_.block_size);
     }
   }
   num_blocks_ = blocks + 1;  // block 0 is the null block
@@ -121,8 +126,25 @@ Status ModelRunner::AllocateStates() {
   bytes[models::kTokenStore] = (options_.max_num_seqs + 1) * static_cast<int64_t>(sizeof(int32_t));
   state_bytes_ = 0;
   for (const auto& [name, size] : bytes) state_bytes_ += size;
+  MemoryNeeds needs;
+  for (const auto& [name, type] : loaded_.types.all()) needs.weights += type.Bytes();
+  needs.states = state_bytes_;
+  needs.buffers = StepBuffers::Bytes(Limits());
+  needs.per_token = PagedBytesPerToken(specs);
+  needs.context = options_.max_model_len;
+  DI_RETURN_IF_ERROR(CheckMemory(needs, FindMemoryLimit()));
   DI_ASSIGN_OR_RETURN(states_, backend_->AllocateStates(bytes));
   return {};
+}
+
+BufferLimits ModelRunner::Limits() const {
+  BufferLimits limits;
+  limits.tokens = std::max(options_.prefill_buckets.back(), options_.decode_buckets.back());
+  limits.rows = options_.max_num_seqs;
+  limits.requests = std::max(options_.max_num_seqs, max_prefill_requests_);
+  limits.max_blocks = max_blocks_;
+  limits.vocab = loaded_.model->info().vocab_size;
+  return limits;
 }
 
 models::StepShape ModelRunner::ShapeFor(models::Phase phase, int64_t bucket) const {
@@ -189,13 +211,7 @@ Status ModelRunner::CompileAll() {
   DI_ASSIGN_OR_RETURN(const std::vector<backend::Executable*> executables, cache_->GetAll(requests, options_.threads));
   DI_RETURN_IF_ERROR(backend_->Finalize());
 
-  BufferLimits limits;
-  limits.tokens = std::max(options_.prefill_buckets.back(), options_.decode_buckets.back());
-  limits.rows = options_.max_num_seqs;
-  limits.requests = std::max(options_.max_num_seqs, max_prefill_requests_);
-  limits.max_blocks = max_blocks_;
-  limits.vocab = loaded_.model->info().vocab_size;
-  buffers_ = std::make_unique<StepBuffers>(limits);
+  DI_ASSIGN_OR_RETURN(buffers_, StepBuffers::Create(Limits()));
   io_.metadata = buffers_->metadata();
   io_.outputs = buffers_->outputs();
   io_.states = states_.get();
@@ -209,12 +225,13 @@ Status ModelRunner::CompileAll() {
 }
 
 const CompiledGraph* ModelRunner::Select(const StepPlan& plan) const {
-  for (const CompiledGraph& graph : graphs_) {  // ascending within a phase
+  const bool decode = plan.phase == models::Phase::kDecode;
+  const int64_t bucket = SelectBucket(decode ? options_.decode_buckets : options_.prefill_buckets, plan.num_tokens());
+  for (const CompiledGraph& graph : graphs_) {
     const models::StepShape& shape = graph.shape;
-    if (shape.phase == plan.phase && plan.num_tokens() <= shape.tokens && plan.num_requests() <= shape.requests &&
-        static_cast<int64_t>(plan.rows.size()) <= shape.rows) {
-      return &graph;
-    }
+    if (shape.phase != plan.phase || shape.tokens != bucket) continue;
+    const bool fits = plan.num_requests() <= shape.requests && static_cast<int64_t>(plan.rows.size()) <= shape.rows;
+    return fits ? &graph : nullptr;
   }
   return nullptr;
 }

@@ -84,6 +84,7 @@ class ModelRunner {
   Status ResolveOptions();
   Status ResolveBuckets();
   Status AllocateStates();
+  BufferLimits Limits() const;
   Status CompileAll();
   backend::GraphKey KeyFor(const models::StepShape& shape) const;
   models::StepShape ShapeFor(models::Phase phase, int64_t bucket) const;

@@ -21,44 +21,66 @@ void StepBuffers::Free::operator()(std::byte* data) const {
 }
 
 template <class T>
-T* StepBuffers::Allocate(const char* name, int64_t count, std::vector<backend::HostSlot>* slots) {
+Status StepBuffers::Allocate(const char* name, int64_t count, std::vector<backend::HostSlot>* slots, T** buffer) {
   const int64_t bytes = std::max<int64_t>(count, 1) * static_cast<int64_t>(sizeof(T));
   const size_t rounded = static_cast<size_t>((bytes + 63) / 64 * 64);
   auto* data = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
-  DI_CHECK(data != nullptr);
+  if (data == nullptr) {
+    return MakeError(ErrorCode::kResourceExhausted, name, "no memory for {} bytes; lower --max-num-seqs", bytes);
+  }
   std::memset(data, 0, std::min<size_t>(rounded, 4096));  // large outputs are touched by the graph, not here
   memory_.emplace_back(data);
   slots->push_back({name, data, bytes});
-  return reinterpret_cast<T*>(data);
+  *buffer = reinterpret_cast<T*>(data);
+  return {};
 }
 
-StepBuffers::StepBuffers(const BufferLimits& limits) : limits_(limits) {
+Result<std::unique_ptr<StepBuffers>> StepBuffers::Create(const BufferLimits& limits) {
+  std::unique_ptr<StepBuffers> buffers(new StepBuffers(limits));
+  DI_RETURN_IF_ERROR(buffers->AllocateMetadata());
+  DI_RETURN_IF_ERROR(buffers->AllocateOutputs());
+  buffers->empty_.Clear();
+  return buffers;
+}
+
+int64_t StepBuffers::Bytes(const BufferLimits& limits) {
+  const int64_t per_token = 4 * sizeof(int32_t);
+  const int64_t per_row =
+      11 * sizeof(int32_t) + 2 * models::kMaxTopLogprobs * sizeof(float) + limits.vocab * sizeof(float);
+  return limits.tokens * per_token + limits.rows * per_row +
+         limits.requests * (limits.max_blocks + 1) * static_cast<int64_t>(sizeof(int32_t));
+}
+
+Status StepBuffers::AllocateMetadata() {
   namespace in = models::input;
+  const int64_t tokens = limits_.tokens;
+  const int64_t rows = limits_.rows;
+  DI_RETURN_IF_ERROR(Allocate(in::kLiveCounts, 3, &metadata_, &live_counts_));
+  DI_RETURN_IF_ERROR(Allocate(in::kTokenIds, tokens, &metadata_, &token_ids_));
+  DI_RETURN_IF_ERROR(Allocate(in::kTokenSlots, tokens, &metadata_, &token_slots_));
+  DI_RETURN_IF_ERROR(Allocate(in::kPositions, tokens, &metadata_, &positions_));
+  DI_RETURN_IF_ERROR(Allocate(in::kSlots, tokens, &metadata_, &slots_));
+  DI_RETURN_IF_ERROR(Allocate(in::kBlockTables, limits_.requests * limits_.max_blocks, &metadata_, &block_tables_));
+  DI_RETURN_IF_ERROR(Allocate(in::kQueryStart, limits_.requests + 1, &metadata_, &query_start_));
+  DI_RETURN_IF_ERROR(Allocate(in::kSamplingPositions, rows, &metadata_, &sampling_positions_));
+  DI_RETURN_IF_ERROR(Allocate(in::kRowToSlot, rows, &metadata_, &row_to_slot_));
+  DI_RETURN_IF_ERROR(Allocate(in::kTemperature, rows, &metadata_, &temperature_));
+  DI_RETURN_IF_ERROR(Allocate(in::kTopK, rows, &metadata_, &top_k_));
+  DI_RETURN_IF_ERROR(Allocate(in::kTopP, rows, &metadata_, &top_p_));
+  DI_RETURN_IF_ERROR(Allocate(in::kMinP, rows, &metadata_, &min_p_));
+  DI_RETURN_IF_ERROR(Allocate(in::kUniforms, rows, &metadata_, &uniforms_));
+  return Allocate(in::kWantLogprobs, rows, &metadata_, &want_logprobs_);
+}
+
+Status StepBuffers::AllocateOutputs() {
   namespace out = models::output;
-  const int64_t tokens = limits.tokens;
-  const int64_t rows = limits.rows;
-  live_counts_ = Allocate<int32_t>(in::kLiveCounts, 3, &metadata_);
-  token_ids_ = Allocate<int32_t>(in::kTokenIds, tokens, &metadata_);
-  token_slots_ = Allocate<int32_t>(in::kTokenSlots, tokens, &metadata_);
-  positions_ = Allocate<int32_t>(in::kPositions, tokens, &metadata_);
-  slots_ = Allocate<int32_t>(in::kSlots, tokens, &metadata_);
-  block_tables_ = Allocate<int32_t>(in::kBlockTables, limits.requests * limits.max_blocks, &metadata_);
-  query_start_ = Allocate<int32_t>(in::kQueryStart, limits.requests + 1, &metadata_);
-  sampling_positions_ = Allocate<int32_t>(in::kSamplingPositions, rows, &metadata_);
-  row_to_slot_ = Allocate<int32_t>(in::kRowToSlot, rows, &metadata_);
-  temperature_ = Allocate<float>(in::kTemperature, rows, &metadata_);
-  top_k_ = Allocate<int32_t>(in::kTopK, rows, &metadata_);
-  top_p_ = Allocate<float>(in::kTopP, rows, &metadata_);
-  min_p_ = Allocate<float>(in::kMinP, rows, &metadata_);
-  uniforms_ = Allocate<float>(in::kUniforms, rows, &metadata_);
-  want_logprobs_ = Allocate<int32_t>(in::kWantLogprobs, rows, &metadata_);
-  top_stride_ = std::min(models::kMaxTopLogprobs, limits.vocab);
-  sampled_ = Allocate<int32_t>(out::kSampled, rows, &outputs_);
-  logits_ = Allocate<float>(out::kLogits, rows * limits.vocab, &outputs_);
-  logprob_ = Allocate<float>(out::kLogprob, rows, &outputs_);
-  top_ids_ = Allocate<int32_t>(out::kTopIds, rows * top_stride_, &outputs_);
-  top_logprobs_ = Allocate<float>(out::kTopLogprobs, rows * top_stride_, &outputs_);
-  empty_.Clear();
+  const int64_t rows = limits_.rows;
+  top_stride_ = std::min(models::kMaxTopLogprobs, limits_.vocab);
+  DI_RETURN_IF_ERROR(Allocate(out::kSampled, rows, &outputs_, &sampled_));
+  DI_RETURN_IF_ERROR(Allocate(out::kLogits, rows * limits_.vocab, &outputs_, &logits_));
+  DI_RETURN_IF_ERROR(Allocate(out::kLogprob, rows, &outputs_, &logprob_));
+  DI_RETURN_IF_ERROR(Allocate(out::kTopIds, rows * top_stride_, &outputs_, &top_ids_));
+  return Allocate(out::kTopLogprobs, rows * top_stride_, &outputs_, &top_logprobs_);
 }
 
 void StepBuffers::Fill(const StepPlan& plan, const models::StepShape& shape) {

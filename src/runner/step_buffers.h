@@ -25,7 +25,10 @@ struct BufferLimits {
 
 class StepBuffers {
  public:
-  explicit StepBuffers(const BufferLimits& limits);
+  // Fails, naming the buffer, if there is no memory for it.
+  static Result<std::unique_ptr<StepBuffers>> Create(const BufferLimits& limits);
+
+  static int64_t Bytes(const BufferLimits& limits);  // of everything, about
 
   // The plan must fit the shape; shape is a bucket.
   void Fill(const StepPlan& plan, const models::StepShape& shape);
@@ -47,8 +50,11 @@ class StepBuffers {
   struct Free {
     void operator()(std::byte* data) const;
   };
+  explicit StepBuffers(const BufferLimits& limits) : limits_(limits) {}
+  Status AllocateMetadata();
+  Status AllocateOutputs();
   template <class T>
-  T* Allocate(const char* name, int64_t count, std::vector<backend::HostSlot>* slots);
+  Status Allocate(const char* name, int64_t count, std::vector<backend::HostSlot>* slots, T** buffer);
   void FillTokens(const StepPlan& plan, const models::StepShape& shape);
   void FillRequests(const StepPlan& plan, const models::StepShape& shape);
   void FillRows(const StepPlan& plan, const models::StepShape& shape);
@@ -60,26 +66,26 @@ class StepBuffers {
   int64_t top_stride_ = 0;
   StepPlan empty_;
 
-  int32_t* live_counts_;
-  int32_t* token_ids_;
-  int32_t* token_slots_;
-  int32_t* positions_;
-  int32_t* slots_;
-  int32_t* block_tables_;
-  int32_t* query_start_;
-  int32_t* sampling_positions_;
-  int32_t* row_to_slot_;
-  float* temperature_;
-  int32_t* top_k_;
-  float* top_p_;
-  float* min_p_;
-  float* uniforms_;
-  int32_t* want_logprobs_;
-  int32_t* sampled_;
-  float* logits_;
-  float* logprob_;
-  int32_t* top_ids_;
-  float* top_logprobs_;
+  int32_t* live_counts_ = nullptr;
+  int32_t* token_ids_ = nullptr;
+  int32_t* token_slots_ = nullptr;
+  int32_t* positions_ = nullptr;
+  int32_t* slots_ = nullptr;
+  int32_t* block_tables_ = nullptr;
+  int32_t* query_start_ = nullptr;
+  int32_t* sampling_positions_ = nullptr;
+  int32_t* row_to_slot_ = nullptr;
+  float* temperature_ = nullptr;
+  int32_t* top_k_ = nullptr;
+  float* top_p_ = nullptr;
+  float* min_p_ = nullptr;
+  float* uniforms_ = nullptr;
+  int32_t* want_logprobs_ = nullptr;
+  int32_t* sampled_ = nullptr;
+  float* logits_ = nullptr;
+  float* logprob_ = nullptr;
+  int32_t* top_ids_ = nullptr;
+  float* top_logprobs_ = nullptr;
 };
 
 }  // namespace deepinfer::runner

@@ -35,7 +35,7 @@ class StepBuffersTest : public ::testing::Test {
   static constexpr BufferLimits kLimits{.tokens = 8, .rows = 4, .requests = 4, .max_blocks = 3, .vocab = 40};
 
   // A full step first, so that what padding must overwrite is there.
-  StepBuffersTest() : buffers_(kLimits) {
+  StepBuffersTest() : owned_(*StepBuffers::Create(kLimits)), buffers_(*owned_) {
     plan_.Clear();
     for (int32_t i = 0; i < 8; ++i) {
       plan_.tokens.push_back(70 + i);
@@ -71,7 +71,8 @@ class StepBuffersTest : public ::testing::Test {
   }
 
   const std::vector<int32_t> full_table_ = {9, 8, 7};
-  StepBuffers buffers_;
+  std::unique_ptr<StepBuffers> owned_;
+  StepBuffers& buffers_;
   StepPlan plan_;
 };
 
@@ -161,8 +162,16 @@ TEST_F(StepBuffersTest, AddressesStayAndOutputsAreThere) {
 }
 
 TEST(StepBuffersSmallVocabTest, TopLogprobsAreNoMoreThanTheVocabulary) {
-  const StepBuffers buffers({.tokens = 1, .rows = 1, .requests = 1, .max_blocks = 1, .vocab = 7});
-  EXPECT_EQ(buffers.top_stride(), 7);
+  const auto buffers = StepBuffers::Create({.tokens = 1, .rows = 1, .requests = 1, .max_blocks = 1, .vocab = 7});
+  ASSERT_TRUE(buffers);
+  EXPECT_EQ((*buffers)->top_stride(), 7);
+}
+
+TEST(StepBuffersMemoryTest, TooLargeIsAnErrorThatNamesTheBuffer) {
+  const auto buffers = StepBuffers::Create(
+      {.tokens = 1, .rows = int64_t{1} << 30, .requests = 1, .max_blocks = 1, .vocab = int64_t{1} << 30});
+  ASSERT_FALSE(buffers);
+  EXPECT_EQ(buffers.error().code, ErrorCode::kResourceExhausted);
 }
 
 }  // namespace

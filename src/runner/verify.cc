@@ -102,7 +102,7 @@ Status TraceRunner::Compile() {
   limits.requests = 1;
   limits.max_blocks = CeilDiv(options_.context, options_.block_size);
   limits.vocab = vocab();
-  buffers_ = std::make_unique<StepBuffers>(limits);
+  DI_ASSIGN_OR_RETURN(buffers_, StepBuffers::Create(limits));
   io_.metadata = buffers_->metadata();
   io_.outputs = buffers_->outputs();
   for (int64_t block = 1; block <= limits.max_blocks; ++block) block_table_.push_back(static_cast<int32_t>(block));

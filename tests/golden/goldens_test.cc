@@ -21,7 +21,7 @@ class GoldensTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     const Asset asset = FindModel(GetParam());
-    if (asset.path.empty()) GTEST_SKIP() << asset.missing;
+    DI_NEED_ASSET(asset);
     path_ = asset.path;
     golden_ = LoadGolden(GetParam());
   }

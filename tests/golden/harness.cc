@@ -156,14 +156,18 @@ Golden LoadGolden(const std::string& name) {
 }
 
 Asset FindModel(const std::string& package) {
-  std::string folder = GetEnv("DEEPINFER_TEST_ASSETS");
-  if (folder.empty()) folder = DI_TEST_ASSETS;
+  std::string folder = GetEnv("DEEPINFER_MODELS_DIR");
+  if (folder.empty()) folder = DI_SOURCE_DIR "/build/assets";
   folder += "/" + package;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().extension() == ".gguf") return {entry.path().string(), ""};
   }
-  return {"", folder + " holds no GGUF file (scripts/fetch_assets.sh, or DEEPINFER_TEST_ASSETS)"};
+  return {"", folder + " holds no GGUF file (scripts/fetch_assets.sh, or DEEPINFER_MODELS_DIR)"};
+}
+
+bool AssetsRequired() {
+  return GetEnv("DEEPINFER_REQUIRE_ASSETS") == "1";
 }
 
 Result<text::Tokenizer> OpenTokenizer(const std::string& model_path) {
@@ -172,13 +176,14 @@ Result<text::Tokenizer> OpenTokenizer(const std::string& model_path) {
 }
 
 Result<Ids> EnglishTokens(const std::string& model_path, int64_t count) {
-  static constexpr char kText[] = "/usr/share/common-licenses/GPL-3";
-  const std::string english = ReadAll(kText);
-  if (english.empty()) return MakeError(ErrorCode::kNotFound, kText, "not on this system");
+  const std::string path = kData + "english.txt";
+  const std::string english = ReadAll(path);
+  if (english.empty()) return MakeError(ErrorCode::kNotFound, path, "missing or empty");
   DI_ASSIGN_OR_RETURN(const text::Tokenizer tokenizer, OpenTokenizer(model_path));
   DI_ASSIGN_OR_RETURN(Ids ids, tokenizer.Encode(english, {.parse_special = false, .add_special = true}));
-  if (static_cast<int64_t>(ids.size()) < count)
-    return MakeError(ErrorCode::kNotFound, kText, "has {} tokens", ids.size());
+  if (static_cast<int64_t>(ids.size()) < count) {
+    return MakeError(ErrorCode::kInvalidArgument, path, "has {} tokens, wanted {}", ids.size(), count);
+  }
   ids.resize(static_cast<size_t>(count));
   return ids;
 }

@@ -86,13 +86,16 @@ struct Golden {
 };
 Golden LoadGolden(const std::string& name);
 
-// A file of the fetched models; empty if it is not there, and then the reason to skip.
+// A file of the fetched models, below DEEPINFER_MODELS_DIR or build/assets; empty if it is not there, and then
+// `missing` says so.
 struct Asset {
   std::string path;
   std::string missing;
 };
 Asset FindModel(const std::string& package);  // "smollm2", "gemma3"
-// 2,000 tokens of ordinary English text that every Debian system has, with the model's BOS in front.
+// Whether DEEPINFER_REQUIRE_ASSETS=1 says that every asset has been fetched.
+bool AssetsRequired();
+// The first `count` tokens of tests/data/english.txt, prose written for this, with the model's BOS in front.
 Result<Ids> EnglishTokens(const std::string& model_path, int64_t count);
 Result<text::Tokenizer> OpenTokenizer(const std::string& model_path);
 
@@ -101,3 +104,11 @@ int64_t ArgMax(const float* values, int64_t count);
 ::testing::AssertionResult SameBits(std::span<const float> left, std::span<const float> right);
 
 }  // namespace deepinfer::golden
+
+// Ends a test whose asset is missing.
+#define DI_NEED_ASSET(asset)                                              \
+  if ((asset).path.empty()) {                                             \
+    if (::deepinfer::golden::AssetsRequired()) FAIL() << (asset).missing; \
+    GTEST_SKIP() << (asset).missing;                                      \
+  }                                                                       \
+  static_assert(true)

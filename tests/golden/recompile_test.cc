@@ -9,7 +9,7 @@ namespace {
 // Lengths around a bucket's end, alone and together, greedy and sampled: every graph is there from the start.
 TEST(RecompileTest, NothingIsCompiledAfterTheStart) {
   const Asset asset = FindModel("smollm2");
-  if (asset.path.empty()) GTEST_SKIP() << asset.missing;
+  DI_NEED_ASSET(asset);
   OpenConfig config;
   config.threads = 2;
   config.options.max_model_len = 1100;

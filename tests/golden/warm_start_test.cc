@@ -21,7 +21,7 @@ class WarmStartTest : public ::testing::TestWithParam<std::string> {
     path_ = OracleFolder("gemma3_bf16");
     if (GetParam() == "oracle") return;
     const Asset asset = FindModel(GetParam());
-    if (asset.path.empty()) GTEST_SKIP() << asset.missing;
+    DI_NEED_ASSET(asset);
     path_ = asset.path;
   }
 

@@ -119,6 +119,17 @@ class House(Fixture):
     def test_relative_paths_are_fine(self):
         self.assertEqual(house.check(self.tree({"a.sh": "ls ../work/x $x/root/y out/home/z /rootfs /workers\n"})), [])
 
+    def test_links(self):
+        good = ("[a](docs/b.md#part) [b](<docs/b.md>) ![c](pic.svg \"title\") [d](docs) [e](#here) [f](https://example.com/x)\n"
+                "[ref]: docs/b.md\n`[code](missing)`\n```\n[code](missing)\n```\n<a href=\"/pic.svg\">g</a>\n")
+        files = {"a.md": good, "docs/b.md": "[up](../a.md) [root](..) [space](with%20space.txt)", "pic.svg": "",
+                 "docs/with space.txt": ""}
+        self.assertEqual(house.check(self.tree(files)), [])
+        for bad in ("[x](docs/gone.md)", "![x](gone.svg)", "[x]: gone.md", '<img src="gone.png">', "[x](/docs/a.md)",
+                    "[x](../a.md)", "[x](pic.svg/)[y](build/x)"):
+            root = self.tree({**files, "build/x": "", "bad.md": f"\n{bad}\n"})
+            self.assertOneProblem(house.check(root), "bad.md:2", "which is not there")
+
     def test_long_source(self):
         self.assertOneProblem(house.check(self.tree({"src/a.cc": "\n" * 801})), "801 lines")
         self.assertEqual(house.check(self.tree({"src/a.cc": "\n" * 800})), [])

@@ -1,0 +1,45 @@
+#include "backend/host_states.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace deepinfer::backend {
+namespace {
+
+constexpr int64_t kHugePage = int64_t{2} << 20;
+
+}  // namespace
+
+HostStates::~HostStates() {
+  for (const auto& [name, region] : regions_) ::munmap(region.data, region.bytes);
+}
+
+Status HostStates::Add(const std::string& name, int64_t bytes) {
+  const bool sound = bytes >= 0 && bytes <= std::numeric_limits<int64_t>::max() - kHugePage;
+  const size_t size =
+      sound ? static_cast<size_t>((std::max<int64_t>(bytes, 1) + kHugePage - 1) / kHugePage * kHugePage) : 0;
+  void* data = sound ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                     : MAP_FAILED;
+  if (data == MAP_FAILED) return MakeError(ErrorCode::kResourceExhausted, name, "cannot allocate {} bytes", bytes);
+  if (!regions_.emplace(name, Region{data, size}).second) {
+    ::munmap(data, size);
+    return MakeError(ErrorCode::kInvalidArgument, name, "is there already");
+  }
+  if (bytes >= kHugePage) ::madvise(data, size, MADV_HUGEPAGE);
+  return {};
+}
+
+void* HostStates::Address(const std::string& name) const {
+  const auto it = regions_.find(name);
+  return it == regions_.end() ? nullptr : it->second.data;
+}
+
+Result<std::unique_ptr<StateSet>> AllocateHostStates(const std::map<std::string, int64_t>& bytes_by_buffer) {
+  auto states = std::make_unique<HostStates>();
+  for (const auto& [name, bytes] : bytes_by_buffer) DI_RETURN_IF_ERROR(states->Add(name, bytes));
+  return states;
+}
+
+}  // namespace deepinfer::backend

@@ -1,0 +1,37 @@
+// States in host memory: zeroed, of fixed address, on huge pages where the system gives them (fewer TLB misses when a
+// cache is walked). A page costs memory once it is written to, so a large KV cache is cheap where it is not used. Add
+// everything first; then thread-safe to read. kResourceExhausted where there is no memory.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "backend/backend.h"
+#include "base/error.h"
+
+namespace deepinfer::backend {
+
+class HostStates final : public StateSet {
+ public:
+  HostStates() = default;
+  HostStates(const HostStates&) = delete;
+  HostStates& operator=(const HostStates&) = delete;
+  ~HostStates() override;
+
+  // One buffer; a name may be added once.
+  Status Add(const std::string& name, int64_t bytes);
+  void* Address(const std::string& name) const override;
+
+ private:
+  struct Region {
+    void* data = nullptr;
+    size_t bytes = 0;
+  };
+  std::map<std::string, Region> regions_;
+};
+
+// AllocateStates of a backend whose states are host memory.
+Result<std::unique_ptr<StateSet>> AllocateHostStates(const std::map<std::string, int64_t>& bytes_by_buffer);
+
+}  // namespace deepinfer::backend
