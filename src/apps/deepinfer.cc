@@ -13,6 +13,9 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cpu/cpu_backend.h"
+#ifdef DI_HAVE_PJRT
+#include "pjrt/pjrt_backend.h"
+#endif
 #include "reference/reference.h"
 
 namespace {
@@ -21,12 +24,21 @@ using deepinfer::Result;
 
 Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinfer::cli::BackendRequest& request) {
   if (request.name == "reference") return deepinfer::reference::CreateReferenceBackend({request.threads});
+  if (request.name == "pjrt") {
+#ifdef DI_HAVE_PJRT
+    return deepinfer::pjrt::CreatePjrtBackend({request.plugin, request.cache_dir});
+#else
+    return deepinfer::MakeError(
+        deepinfer::ErrorCode::kUnsupported, "--backend",
+        "this program was built without the PJRT header (scripts/fetch_assets.sh pjrt brings it)");
+#endif
+  }
   if (request.name == "cpu") {
     DI_ASSIGN_OR_RETURN(const deepinfer::Isa isa, deepinfer::SelectIsa(deepinfer::GetEnv("DEEPINFER_CPU_ISA")));
     return std::make_unique<deepinfer::cpu::CpuBackend>(
         deepinfer::cpu::CpuOptions{request.threads, isa, request.cache_dir, request.verify_packed});
   }
-  return deepinfer::MakeError(deepinfer::ErrorCode::kInvalidArgument, "--backend", "'{}' is not cpu or reference",
+  return deepinfer::MakeError(deepinfer::ErrorCode::kInvalidArgument, "--backend", "'{}' is not cpu, reference or pjrt",
                               request.name);
 }
 

@@ -32,8 +32,9 @@ CLI::Validator Size(const std::string& flag) {
 std::vector<Field> Fields() {
   using F = ModelFlags;
   return {
-      {"--backend", &F::backend, "cpu: fused kernels; reference: the interpreter, slow and plain",
-       CLI::IsMember({"cpu", "reference"})},
+      {"--backend", &F::backend, "cpu: fused kernels; reference: the interpreter, slow and plain; pjrt: a plugin",
+       CLI::IsMember({"cpu", "reference", "pjrt"})},
+      {"--plugin", &F::plugin, "of pjrt: a library's path or a plugin's name; default: the only one installed"},
       {"--threads", &F::threads, "0: affinity, CPU quota and physical cores decide", CLI::Range(0, 1024)},
       {"--dtype", &F::dtype, "activations and KV cache; weights keep their encoding", CLI::IsMember({"bf16", "f32"})},
       {"--max-model-len", &F::max_model_len, "context in tokens; 0: the model's, at most 8192", CLI::NonNegativeNumber},

@@ -125,7 +125,8 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
   auto session = std::make_unique<Session>();
   DI_ASSIGN_OR_RETURN(session->path, ResolveModel(flags.model));
   DI_ASSIGN_OR_RETURN(runner::RunnerOptions options, ToRunnerOptions(flags));
-  BackendRequest request{flags.backend, 1, options.cache_dir, options.warm_start == backend::WarmStart::kVerified};
+  BackendRequest request{flags.backend, 1, options.cache_dir, options.warm_start == backend::WarmStart::kVerified,
+                         flags.plugin};
   request.threads = ChooseThreads(flags);
   options.threads = request.threads;
   if (flags.verbose) options.log = [](const std::string& line) { spdlog::info("{}", line); };

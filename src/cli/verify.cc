@@ -46,7 +46,7 @@ std::string Verdict(const runner::VerifyReport& report, std::optional<double> to
 Result<std::unique_ptr<runner::TraceRunner>> OpenSide(const VerifyFlags& flags, const BackendFactory& backends,
                                                       const std::string& path, const std::string& name, int threads,
                                                       int64_t context) {
-  DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends({name, threads, "", false}));
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends({name, threads, "", false, ""}));
   DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded, runner::LoadModel(path, backend->caps(), threads));
   runner::TraceOptions options;
   options.activations = *ParseDType(flags.model.dtype);
@@ -131,11 +131,11 @@ void AddVerify(CLI::App* app, CommandContext* context) {
   CLI::App* command = app->add_subcommand("verify", "the same steps on two backends, compared layer by layer");
   // One sequence, in graphs of its own, and nothing kept on disk: the other shared flags would mean nothing.
   AddSomeModelFlags(command, {"--threads", "--dtype", "--verbose"}, &flags->model);
-  command->add_option("--backends", flags->backends, "two of cpu, reference")
+  command->add_option("--backends", flags->backends, "two of cpu, reference, pjrt")
       ->delimiter(',')
       ->expected(1, 2)
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"cpu", "reference"}))
+      ->check(CLI::IsMember({"cpu", "reference", "pjrt"}))
       ->capture_default_str();
   AddPromptFlags(command, &flags->prompts, /*many=*/false);
   command->add_option("--decode-steps", flags->decode_steps, "after the prompt, with the first backend's best tokens")

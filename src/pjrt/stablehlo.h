@@ -1,0 +1,26 @@
+// Prints a module as StableHLO text: what any accelerator's compiler reads, through PJRT or from a file.
+//
+// The step becomes @main, other functions private ones; a state that the step mutates carries tf.aliasing_output from
+// io_map. The module must have been functionalized and decomposed: kUnsupported names what is left, and an input whose
+// type is encoded. A break is a call of its body. Where the module has live counts, padding never reaches live
+// elements. The text is canonical (same module, same text) and uses stable core ops in generic form. Numerics are the
+// interpreter's (interp/interp.h) up to the order of sums and the error of elementary functions; an integer beyond 2^24
+// may be rounded twice on its way to bf16. Pure; thread-safe. Source: the StableHLO specification 1.x.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "ir/graph.h"
+
+namespace deepinfer::pjrt {
+
+Result<std::string> PrintStableHlo(const ir::Module& module);
+
+// The symbol of a function other than the step: "@f.NAME", so that none is called @main.
+std::string FunctionSymbol(const std::string& name);
+
+// JSON: every input and output of the step (name, kind, dtype, shape, the place of states), and its io_map.
+std::string PrintIoDescription(const ir::Module& module);
+
+}  // namespace deepinfer::pjrt

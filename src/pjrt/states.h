@@ -1,0 +1,39 @@
+// States on a device: named slots, one per view, each holding the buffer with the state's newest content.
+//
+// A plugin cannot donate a part of a buffer, so K and V, views of one host buffer elsewhere, are two slots here, told
+// apart by buffer and offset. A slot is made, zeroed, when the first graph asks for it; graphs of all buckets share it
+// and must agree on its type. A step replaces the buffer in the slot. Slots do not move. Used by the step loop's
+// thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "backend/backend.h"
+#include "pjrt/client.h"
+
+namespace deepinfer::pjrt {
+
+struct StateSlot {
+  std::string name;
+  ir::Type type;
+  Buffer buffer;
+};
+
+class PjrtStates final : public backend::StateSet {
+ public:
+  PjrtStates(std::shared_ptr<const Client> client, std::map<std::string, int64_t> bytes_by_buffer)
+      : client_(std::move(client)), bytes_(std::move(bytes_by_buffer)) {}
+
+  void* Address(const std::string& /*buffer*/) const override { return nullptr; }
+  // kNotFound: the buffer was not allocated; kInvalidArgument: the view does not fit it or an earlier graph's.
+  Result<StateSlot*> Slot(const ir::Input& input, const ir::Type& type);
+
+ private:
+  std::shared_ptr<const Client> client_;
+  std::map<std::string, int64_t> bytes_;
+  std::map<std::pair<std::string, int64_t>, StateSlot> slots_;  // by buffer and offset
+};
+
+}  // namespace deepinfer::pjrt
