@@ -16,7 +16,7 @@ struct ModelFlags {
   std::string model;  // a GGUF file, a Hugging Face folder, synthetic:FILE.json, or the name of a fetched package
   std::string backend = "cpu";
   std::string plugin;  // of pjrt; empty: DEEPINFER_PJRT_PLUGIN, else the only one installed
-  int threads = 0;  // 0: chosen, and the log says why
+  int threads = 0;     // 0: chosen, and the log says why
   std::string dtype = "bf16";
   int64_t max_model_len = 0;
   int64_t max_num_seqs = 32;

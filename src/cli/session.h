@@ -22,7 +22,7 @@ struct BackendRequest {
   int threads = 1;
   std::string cache_dir;
   bool verify_packed = false;  // check every byte kept by an earlier start before it is used
-  std::string plugin;  // of pjrt
+  std::string plugin;          // of pjrt
 };
 // The program's list of backends (apps/).
 using BackendFactory = std::function<Result<std::unique_ptr<backend::Backend>>(const BackendRequest&)>;
