@@ -23,6 +23,11 @@ void* Counted(size_t bytes, size_t alignment) {
 void* operator new(size_t bytes) {
   return Counted(bytes, 0);
 }
+// std::stable_sort gets its buffer this way; left to a sanitizer, it would be freed by the delete below.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  allocations.fetch_add(1);
+  return std::malloc(bytes);
+}
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return Counted(bytes, static_cast<size_t>(alignment));
 }
