@@ -10,7 +10,7 @@
 #include "harness.h"
 #include "runner/load.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef DI_SANITIZED
 #define DI_COUNTS_ALLOCATIONS 0
 #else
 #define DI_COUNTS_ALLOCATIONS 1
