@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "ir/callees.h"
 #include "ir/infer.h"
 
 namespace deepinfer::ir {
@@ -37,19 +38,6 @@ Status CheckNode(const Module& module, const Function& function, const Node& nod
   return {};
 }
 
-std::vector<std::string> Callees(const Node& node) {
-  switch (node.op) {
-    case Op::kCall:
-      return {node.Str("callee")};
-    case Op::kBreak:
-      return {node.Str("body")};
-    case Op::kCase:
-      return node.Strs("branches");
-    default:
-      return {};
-  }
-}
-
 // The values that a node overwrites in place: operand ids.
 std::vector<ValueId> Overwritten(const Module& module, const Node& node) {
   std::vector<ValueId> values;
@@ -59,7 +47,7 @@ std::vector<ValueId> Overwritten(const Module& module, const Node& node) {
     for (size_t i = 1; i < pairs.size(); i += 2) values.push_back(node.operands[pairs[i]]);
   }
   const size_t first = node.op == Op::kCase ? 1 : 0;
-  for (const std::string& callee : Callees(node)) {
+  for (const std::string& callee : CalleesOf(node)) {
     const auto aliases = module.io_map.find(callee);
     if (aliases == module.io_map.end()) continue;
     for (const Alias& alias : aliases->second) values.push_back(node.operands[first + alias.input]);
@@ -141,7 +129,7 @@ Status CheckRecursion(const Module& module, const Function& function, std::vecto
   if (stack->size() >= kMaxDepth) return Bad(function, fmt::format("is called more than {} calls deep", kMaxDepth));
   stack->push_back(function.name);
   for (const Node& node : function.nodes) {
-    for (const std::string& name : Callees(node)) {
+    for (const std::string& name : CalleesOf(node)) {
       if (const Function* callee = module.Find(name)) DI_RETURN_IF_ERROR(CheckRecursion(module, *callee, stack, done));
     }
   }

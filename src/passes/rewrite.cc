@@ -40,19 +40,6 @@ std::vector<ir::ValueId> Splice(const ir::Function& callee, const std::vector<ir
   return results;
 }
 
-std::vector<std::string> CalleesOf(const ir::Node& node) {
-  switch (node.op) {
-    case ir::Op::kCall:
-      return {node.Str("callee")};
-    case ir::Op::kBreak:
-      return {node.Str("body")};
-    case ir::Op::kCase:
-      return node.Strs("branches");
-    default:
-      return {};
-  }
-}
-
 namespace {
 
 void Visit(const ir::Module& module, size_t index, std::vector<bool>* seen, std::vector<size_t>* order) {

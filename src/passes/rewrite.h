@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/callees.h"
 #include "ir/graph.h"
 
 namespace deepinfer::passes {
@@ -30,6 +31,5 @@ std::vector<ir::ValueId> Splice(const ir::Function& callee, const std::vector<ir
 
 // Function indices, callees before callers.
 std::vector<size_t> CalleesFirst(const ir::Module& module);
-std::vector<std::string> CalleesOf(const ir::Node& node);
 
 }  // namespace deepinfer::passes

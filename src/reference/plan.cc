@@ -130,19 +130,6 @@ bool FunctionPlan::IsState(ValueId value) const {
   return input != nullptr && input->kind == ir::InputKind::kState;
 }
 
-std::vector<std::string> CalleesOf(const Node& node) {
-  switch (node.op) {
-    case Op::kCall:
-      return {node.Str("callee")};
-    case Op::kBreak:
-      return {node.Str("body")};
-    case Op::kCase:
-      return node.Strs("branches");
-    default:
-      return {};
-  }
-}
-
 size_t FirstCallOperand(const Node& node) {
   return node.op == Op::kCase ? 1 : 0;
 }

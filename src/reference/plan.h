@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interp/interp.h"
+#include "ir/callees.h"
 #include "ir/graph.h"
 
 namespace deepinfer::reference {
@@ -26,8 +27,7 @@ struct FunctionPlan {
   bool IsState(ir::ValueId value) const;  // lies in a state input's memory
 };
 
-// Aliases of a call, break or case, as pairs of result and operand; callees are named by the node.
-std::vector<std::string> CalleesOf(const ir::Node& node);
+// Aliases of a call, break or case, as pairs of result and operand; callees are named by the node (ir/callees.h).
 size_t FirstCallOperand(const ir::Node& node);
 std::vector<ir::Alias> AliasesOf(const ir::Module& module, const ir::Node& node);
 
