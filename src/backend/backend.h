@@ -1,5 +1,7 @@
 // The contract between the engine and whatever executes graphs.
 //
+// A backend may run several ranks in one process: it holds weights and states per rank, gives every rank the same
+// metadata and its own "rank" (which is not in a StepIo), and takes the outputs of the first.
 // A Backend is created once per loaded model. Life: SetWeights, AllocateStates, then Compile once per graph (from
 // several threads at once), Finalize, Capture each executable, Run for ever. After Finalize nothing allocates.
 // Run is called by one thread at a time (the step loop). Addresses in a StepIo never change between Capture and Run.
@@ -24,6 +26,10 @@ struct WeightData {
   Encoding encoding = Encoding::kF32;
   std::vector<int64_t> shape;
   const std::byte* data = nullptr;
+  // With several ranks: the data of each, all of the shape above. Empty: `data` on every rank.
+  std::vector<const std::byte*> shards;
+
+  const std::byte* DataOf(size_t rank) const { return shards.empty() ? data : shards[rank]; }
 };
 using WeightMap = std::map<std::string, WeightData>;
 
@@ -40,6 +46,10 @@ class StateSet {
   virtual ~StateSet() = default;
   // Host address of a buffer, or null where states live on a device.
   virtual void* Address(const std::string& buffer) const = 0;
+  // Copies a part of a buffer out of or into the states, wherever they live; with several ranks, those of the first.
+  // offset and size in bytes. Not during a Run. On a device a part must be a whole state. kNotFound, kInvalidArgument.
+  virtual Status Read(const std::string& buffer, int64_t offset, void* to, int64_t bytes) const = 0;
+  virtual Status Write(const std::string& buffer, int64_t offset, const void* from, int64_t bytes) = 0;
 };
 
 // Everything a step reads and writes beside its weights. Buffers are at least as long as the graph needs: graphs of all
@@ -90,6 +100,7 @@ struct Caps {
   std::vector<Encoding> encodings;   // weights it reads as they are; others are converted to f32 at load
   int64_t max_prefill_requests = 0;  // 0: as many as max_num_seqs
   int64_t max_batched_tokens = 0;    // 0: no limit of its own
+  int64_t ranks = 1;                 // that run each step together; a module's world must be this (ir/collective.h)
 };
 
 class Backend {

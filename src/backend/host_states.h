@@ -22,11 +22,16 @@ class HostStates final : public StateSet {
   // One buffer; a name may be added once.
   Status Add(const std::string& name, int64_t bytes);
   void* Address(const std::string& name) const override;
+  Status Read(const std::string& name, int64_t offset, void* to, int64_t bytes) const override;
+  Status Write(const std::string& name, int64_t offset, const void* from, int64_t bytes) override;
 
  private:
+  Result<std::byte*> Part(const std::string& name, int64_t offset, int64_t bytes) const;
+
   struct Region {
     void* data = nullptr;
-    size_t bytes = 0;
+    size_t bytes = 0;  // mapped
+    int64_t size = 0;  // asked for
   };
   std::map<std::string, Region> regions_;
 };

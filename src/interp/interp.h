@@ -7,8 +7,9 @@
 // live count. Sums run in ascending index order, so a row's bits never depend on what else is there. Details that
 // StableHLO leaves open: take clamps indices; index_put drops rows whose index is out of range; sort is stable and puts
 // NaN last in both directions; top_k breaks ties by the lower index; shift_right is arithmetic for signed types;
-// integer division by zero gives -1 and its remainder the dividend; float to integer saturates, NaN is 0. A
-// PreparedNode is used by one thread at a time; nodes of one Workspace are never run at the same time.
+// integer division by zero gives -1 and its remainder the dividend; float to integer saturates, NaN is 0. A collective
+// runs here only in a world of one rank (interp/collective.h has the others). A PreparedNode is used by one thread at a
+// time; nodes of one Workspace are never run at the same time.
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "ir/collective.h"
+
 namespace deepinfer::interp {
 
 void Workspace::Free::operator()(std::byte* p) const {
@@ -28,6 +30,13 @@ std::optional<ir::Bytes> PrepareContext::Splat(size_t operand) const {
 }
 
 namespace {
+
+// A collective of a world of one rank changes nothing.
+Prepared PrepareAlone(const PrepareContext& c) {
+  const size_t ranks = c.node.Ints("groups").size();
+  if (ranks == 1) return PrepareCopy(c);
+  return MakeError(ErrorCode::kUnsupported, ToString(c.node.op), "is over {} ranks, and this is one rank alone", ranks);
+}
 
 Prepared Dispatch(const PrepareContext& c) {
   using ir::Op;
@@ -96,6 +105,11 @@ Prepared Dispatch(const PrepareContext& c) {
       return PrepareSort(c);
     case Op::kTopK:
       return PrepareTopK(c);
+    case Op::kAllReduce:
+    case Op::kAllGather:
+    case Op::kReduceScatter:
+    case Op::kAllToAll:
+      return PrepareAlone(c);
     default:
       return MakeError(ErrorCode::kUnsupported, ToString(c.node.op), "is not a primitive");
   }

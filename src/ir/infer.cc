@@ -90,6 +90,11 @@ Result<std::vector<Type>> Infer(const internal::InferContext& c) {
     case Op::kSort:
     case Op::kTopK:
       return internal::InferIndexing(c);
+    case Op::kAllReduce:
+    case Op::kAllGather:
+    case Op::kReduceScatter:
+    case Op::kAllToAll:
+      return internal::InferCollective(c);
     default:
       return internal::InferPrimitive(c);
   }

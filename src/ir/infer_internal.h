@@ -33,6 +33,7 @@ Status RequirePlain(const InferContext& c);  // no operand has an encoding
 Result<Types> InferPrimitive(const InferContext& c);
 Result<Types> InferShapeOp(const InferContext& c);
 Result<Types> InferIndexing(const InferContext& c);
+Result<Types> InferCollective(const InferContext& c);
 Result<Types> InferComposite(const InferContext& c);
 Result<Types> InferStructural(const InferContext& c);
 

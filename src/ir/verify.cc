@@ -3,6 +3,7 @@
 #include <set>
 
 #include "ir/callees.h"
+#include "ir/collective.h"
 #include "ir/infer.h"
 
 namespace deepinfer::ir {
@@ -172,6 +173,42 @@ Status CheckLiveCounts(const Module& module) {
   return {};
 }
 
+// Ranks may choose different branches: one that waits for the others in a branch may wait for ever.
+Status CheckBranches(const Module& module, const Function& function, bool in_branch) {
+  for (const Node& node : function.nodes) {
+    if (in_branch && IsCollective(node.op)) {
+      return Bad(function,
+                 fmt::format("{} is within a branch of a case, which not every rank may run", Describe(node)));
+    }
+    for (const std::string& name : CalleesOf(node)) {
+      DI_RETURN_IF_ERROR(CheckBranches(module, *module.Find(name), in_branch || node.op == Op::kCase));
+    }
+  }
+  return {};
+}
+
+Status CheckCollectives(const Module& module) {
+  const int64_t world = WorldSize(module);
+  bool any = false;
+  for (const Function& function : module.functions) {
+    for (const Node& node : function.nodes) {
+      if (!IsCollective(node.op)) continue;
+      any = true;
+      const auto ranks = static_cast<int64_t>(node.Ints("groups").size());
+      if (ranks == world) continue;
+      return Bad(function, fmt::format("{} is over {} ranks, others are over {}", Describe(node), ranks, world));
+    }
+  }
+  if (!any) return {};
+  const Function& entry = module.entry();
+  for (const Input& input : entry.inputs) {
+    if (input.name != kRankInput) continue;
+    if (input.kind == InputKind::kMetadata && entry.TypeOf(input.value) == Type(DType::kI32, {})) continue;
+    return Bad(entry, fmt::format("the input '{}' must be a metadata scalar i32", kRankInput));
+  }
+  return CheckBranches(module, entry, false);
+}
+
 }  // namespace
 
 Status Verify(const Module& module) {
@@ -189,6 +226,7 @@ Status Verify(const Module& module) {
   // Only now is every callee's io_map known to be sound.
   for (const Function& function : module.functions) DI_RETURN_IF_ERROR(CheckOverwrites(module, function));
   DI_RETURN_IF_ERROR(CheckLiveCounts(module));
+  DI_RETURN_IF_ERROR(CheckCollectives(module));
   return CheckStateViews(module.entry());
 }
 

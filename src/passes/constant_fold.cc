@@ -2,6 +2,7 @@
 #include <map>
 
 #include "interp/interp.h"
+#include "ir/collective.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -33,6 +34,7 @@ ir::Bytes Compress(const ir::Type& type, ir::Bytes value) {
 bool Foldable(const ir::Function& f, const ir::Node& node, const std::map<ir::ValueId, ir::Bytes>& constants) {
   const ir::OpInfo& info = InfoOf(node.op);
   if (info.kind != ir::OpKind::kPrimitive || node.op == ir::Op::kConstant || node.results.size() != 1) return false;
+  if (ir::IsCollective(node.op)) return false;
   if (node.operands.empty()) return false;  // an iota is shorter than its values
   if (f.TypeOf(node.results[0]).Bytes() > kMaxFoldedBytes) return false;
   for (const ir::ValueId operand : node.operands) {

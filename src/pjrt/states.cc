@@ -7,7 +7,7 @@ namespace deepinfer::pjrt {
 Result<StateSlot*> PjrtStates::Slot(const ir::Input& input, const ir::Type& type) {
   const std::string where = "state '" + input.name + "'";
   const std::string& buffer = input.buffer.empty() ? input.name : input.buffer;
-  const auto key = std::make_pair(buffer, input.offset);
+  const Key key(buffer, input.offset);
   if (const auto found = slots_.find(key); found != slots_.end()) {
     StateSlot& slot = found->second;
     if (slot.type.dtype != type.dtype || !SameShape(slot.type, type)) {
@@ -28,6 +28,27 @@ Result<StateSlot*> PjrtStates::Slot(const ir::Input& input, const ir::Type& type
   StateSlot& slot = slots_[key];
   slot = {input.name, type, std::move(made)};
   return &slot;
+}
+
+Result<PjrtStates::Key> PjrtStates::Find(const std::string& buffer, int64_t offset, int64_t bytes) const {
+  for (const auto& [key, slot] : slots_) {
+    if (key.first != buffer || key.second * static_cast<int64_t>(SizeOf(slot.type.dtype)) != offset) continue;
+    if (slot.type.Bytes() == bytes) return key;
+  }
+  return MakeError(ErrorCode::kNotFound, "state buffer '" + buffer + "'",
+                   "has no state of {} bytes at {}; a device gives whole states only", bytes, offset);
+}
+
+Status PjrtStates::Read(const std::string& buffer, int64_t offset, void* to, int64_t bytes) const {
+  DI_ASSIGN_OR_RETURN(const Key key, Find(buffer, offset, bytes));
+  return slots_.at(key).buffer.Download(to, static_cast<size_t>(bytes));
+}
+
+Status PjrtStates::Write(const std::string& buffer, int64_t offset, const void* from, int64_t bytes) {
+  DI_ASSIGN_OR_RETURN(const Key key, Find(buffer, offset, bytes));
+  StateSlot& slot = slots_.at(key);
+  DI_ASSIGN_OR_RETURN(slot.buffer, client_->Upload(from, slot.type, HostBytes::kDuringCall));
+  return {};
 }
 
 }  // namespace deepinfer::pjrt

@@ -27,13 +27,19 @@ class PjrtStates final : public backend::StateSet {
       : client_(std::move(client)), bytes_(std::move(bytes_by_buffer)) {}
 
   void* Address(const std::string& /*buffer*/) const override { return nullptr; }
+  Status Read(const std::string& buffer, int64_t offset, void* to, int64_t bytes) const override;
+  Status Write(const std::string& buffer, int64_t offset, const void* from, int64_t bytes) override;
   // kNotFound: the buffer was not allocated; kInvalidArgument: the view does not fit it or an earlier graph's.
   Result<StateSlot*> Slot(const ir::Input& input, const ir::Type& type);
 
  private:
+  using Key = std::pair<std::string, int64_t>;  // buffer and offset in elements
+  // Of the slot that is exactly this part of a buffer; bytes.
+  Result<Key> Find(const std::string& buffer, int64_t offset, int64_t bytes) const;
+
   std::shared_ptr<const Client> client_;
   std::map<std::string, int64_t> bytes_;
-  std::map<std::pair<std::string, int64_t>, StateSlot> slots_;  // by buffer and offset
+  std::map<Key, StateSlot> slots_;
 };
 
 }  // namespace deepinfer::pjrt

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/collective.h"
 #include "recorder.h"
 
 namespace deepinfer::conformance {
@@ -26,6 +27,7 @@ class PrimitiveProblem {
   bool Record() {
     const ir::OpInfo& info = InfoOf(p_.op);
     if (p_.op == Op::kIndexPut || p_.op == Op::kIndexPutInplace) return RecordIndexPut();
+    if (ir::IsCollective(p_.op)) return RecordCollective();
     return RecordShape() || RecordIndexing() || RecordElementwise(info.min_operands);
   }
 
@@ -145,6 +147,18 @@ class PrimitiveProblem {
       default:
         return false;
     }
+  }
+
+  bool RecordCollective() {
+    AttrMap attrs = ir::OverAllRanks(1);
+    if (p_.Has("kind")) attrs["kind"] = p_.Str("kind", "");
+    if (p_.op == Op::kAllToAll) {
+      attrs["split_dim"] = attrs["concat_dim"] = int64_t{1};
+    } else if (p_.op != Op::kAllReduce) {
+      attrs["dim"] = int64_t{1};
+    }
+    r_->Out(r_->b().Emit(p_.op, {Input("x")}, attrs));
+    return true;
   }
 
   std::vector<int32_t> Indices(int64_t count, int64_t limit) {

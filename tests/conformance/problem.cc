@@ -209,6 +209,18 @@ void AddContractions(List* list) {
   list->Each(std::vector<std::string>{"f32", "i32"}, "top_k {} t=7 live=5 n=19 k=4");
 }
 
+// Of a world of one rank, which every backend can run.
+void AddCollectives(List* list) {
+  for (const char* kind : {"sum", "max"}) {
+    for (const char* dtype : {"f32", "bf16", "i32"}) {
+      list->lines.push_back(std::string("all_reduce ") + dtype + " t=7 live=5 n=9 kind=" + kind);
+      list->lines.push_back(std::string("reduce_scatter ") + dtype + " t=7 live=5 n=9 kind=" + kind);
+    }
+  }
+  list->Each(std::vector<std::string>{"f32", "bf16", "i32"}, "all_gather {} t=7 live=5 n=9");
+  list->Each(std::vector<std::string>{"f32", "bf16", "i32"}, "all_to_all {} t=7 live=5 n=9");
+}
+
 void AddStructure(List* list) {
   list->Each(kFloats, "call {} t=5 live=4 n=8");
   list->Each(kFloats, "break {} t=5 live=4 n=8");
@@ -229,6 +241,7 @@ const std::vector<std::string>& AllProblems() {
     AddElementwise(&list);
     AddMoves(&list);
     AddContractions(&list);
+    AddCollectives(&list);
     AddStructure(&list);
     return list.lines;
   }();
