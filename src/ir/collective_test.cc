@@ -31,8 +31,8 @@ const Type kX(DType::kBF16, {Dim(4, DimTag::kTokens), 6});
 
 TEST(CollectiveTest, TypesFollowFromTheGroups) {
   EXPECT_EQ(Infer(Collective(Op::kAllReduce, {{"kind", kSum}}), kX), ToString(kX));
-  EXPECT_EQ(Infer(Collective(Op::kAllGather, {{"dim", int64_t{1}}}), kX), "bf16[4:T,12]");
-  EXPECT_EQ(Infer(Collective(Op::kReduceScatter, {{"dim", int64_t{1}}, {"kind", kSum}}), kX), "bf16[4:T,3]");
+  EXPECT_EQ(Infer(Collective(Op::kAllGather, {{"dim", int64_t{1}}}), kX), "bf16[T:4,12]");
+  EXPECT_EQ(Infer(Collective(Op::kReduceScatter, {{"dim", int64_t{1}}, {"kind", kSum}}), kX), "bf16[T:4,3]");
   const AttrMap swap = {{"split_dim", int64_t{1}}, {"concat_dim", int64_t{0}}};
   EXPECT_EQ(Infer(Collective(Op::kAllToAll, swap), Type(DType::kI32, {3, 6})), "i32[6,3]");
   const AttrMap same = {{"split_dim", int64_t{1}}, {"concat_dim", int64_t{1}}};
@@ -45,7 +45,7 @@ TEST(CollectiveTest, ErrorsNameTheRule) {
   };
   expect(Collective(Op::kAllReduce, {{"kind", std::string("min")}}), kX, "kind 'min' does not fit");
   expect(Collective(Op::kAllReduce, {{"kind", kSum}}), Type(DType::kI1, {2}), "kind 'sum' does not fit i1[2]");
-  expect(Collective(Op::kAllGather, {{"dim", int64_t{0}}}), kX, "dim 0 of bf16[4:T,6] is counted by a live count");
+  expect(Collective(Op::kAllGather, {{"dim", int64_t{0}}}), kX, "dim 0 of bf16[T:4,6] is counted by a live count");
   expect(Collective(Op::kAllGather, {{"dim", int64_t{2}}}), kX, "dim 2 of");
   const Node scatter = Collective(Op::kReduceScatter, {{"dim", int64_t{1}}, {"kind", kSum}});
   expect(scatter, Type(DType::kF32, {4, 5}), "dimension 1 of f32[4,5] does not divide by 2");

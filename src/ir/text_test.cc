@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ir/builder.h"
+#include "ir/collective.h"
 
 namespace deepinfer::ir {
 namespace {
@@ -25,6 +26,7 @@ class EveryOp {
     RecordElementwise();
     RecordShapes();
     RecordIndexing();
+    RecordCollectives();
     RecordComposites();
     RecordStructure();
     return module_.Finish();
@@ -102,6 +104,13 @@ class EveryOp {
     b_->IndexPut(other, {ids_}, x_, {0});
     All(Op::kSort, {x_, x_}, {{"dim", int64_t{1}}, {"descending", int64_t{1}}});
     All(Op::kTopK, {x_}, {{"k", int64_t{3}}});
+  }
+
+  void RecordCollectives() {
+    One(Op::kAllReduce, {x_}, OverAllRanks(2, {{"kind", std::string("sum")}}));
+    One(Op::kAllGather, {x_}, OverAllRanks(2, {{"dim", int64_t{1}}}));
+    One(Op::kReduceScatter, {x_}, OverAllRanks(2, {{"dim", int64_t{1}}, {"kind", std::string("max")}}));
+    One(Op::kAllToAll, {x_}, OverAllRanks(2, {{"split_dim", int64_t{1}}, {"concat_dim", int64_t{1}}}));
   }
 
   void RecordComposites() {
