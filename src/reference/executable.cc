@@ -6,12 +6,14 @@
 #include <set>
 
 #include "backend/step_io.h"
+#include "ir/collective.h"
+#include "reference/flatten.h"
+#include "reference/states.h"
 
 namespace deepinfer::reference {
 
 using ir::Node;
 using ir::Op;
-using ir::ValueId;
 
 Status Arena::Reserve(int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -43,7 +45,7 @@ namespace {
 class ReferenceExecutable final : public backend::Executable {
  public:
   ReferenceExecutable(const ir::Module& module, const backend::CompileOptions& options, Shared* shared)
-      : module_(module), mode_(options.mode), shared_(shared) {
+      : module_(module), mode_(options.mode), shared_(shared), ranks_(shared->options.ranks) {
     if (options.mode == backend::GraphMode::kBreakable && options.breaks != nullptr) breaks_ = *options.breaks;
     workspace_ = std::make_shared<interp::Workspace>(shared->team.members());
   }
@@ -52,6 +54,7 @@ class ReferenceExecutable final : public backend::Executable {
 
   Status Prepare() {
     if (module_.functions.empty()) return MakeError(ErrorCode::kInvalidArgument, "module", "has no function");
+    DI_RETURN_IF_ERROR(CheckRanks());
     int64_t bytes = 0;
     int64_t constant_bytes = 0;
     for (const ir::Function& function : module_.functions) {
@@ -61,11 +64,11 @@ class ReferenceExecutable final : public backend::Executable {
       for (const auto& [value, constant] : plan.constants) constant_bytes += static_cast<int64_t>(constant.size());
       plans_.emplace(function.name, std::move(plan));
     }
-    arena_bytes_ = bytes;
+    arena_bytes_ = bytes * ranks_;
     own_bytes_ = constant_bytes + static_cast<int64_t>(workspace_->bytes());
     shared_->own_bytes += own_bytes_;
     DI_RETURN_IF_ERROR(CheckInputs());
-    return shared_->arena.Reserve(bytes);
+    return shared_->arena.Reserve(arena_bytes_);
   }
 
   Status Capture(const backend::StepIo& io) override {
@@ -75,12 +78,13 @@ class ReferenceExecutable final : public backend::Executable {
     captured_ = false;
     list_.Clear();
     segments_.clear();
-    DI_ASSIGN_OR_RETURN(const std::vector<void*> inputs, BindInputs(io));
+    DI_ASSIGN_OR_RETURN(const std::vector<Place> inputs, BindInputs(io));
+    DI_ASSIGN_OR_RETURN(const std::vector<void*> outputs, BindOutputs(io));
     ReadLiveCounts(inputs);
     backend::GraphCapture capture;
     DI_RETURN_IF_ERROR(capture.Begin());
     Status recorded;
-    auto record = [&](int, int) { recorded = Record(io, inputs); };
+    auto record = [&](int, int) { recorded = Record(inputs, outputs); };
     shared_->alone.Run(record);
     auto list = capture.End();
     if (!recorded || !list) segments_.clear();
@@ -117,6 +121,23 @@ class ReferenceExecutable final : public backend::Executable {
   int64_t scratch_bytes() const override { return arena_bytes_ + own_bytes_; }
 
  private:
+  Status CheckRanks() const {
+    const int64_t world = ir::WorldSize(module_);
+    if (ranks_ < 1 || (world != 1 && world != ranks_)) {
+      return MakeError(ErrorCode::kInvalidArgument, "module", "the step is of {} ranks, this backend runs {}", world,
+                       ranks_);
+    }
+    if (ranks_ == 1) return {};
+    for (const ir::Function& function : module_.functions) {
+      for (const Node& node : function.nodes) {
+        if (node.op != Op::kBreak || breaks_.count(node.Str("name")) == 0) continue;
+        return MakeError(ErrorCode::kUnsupported, "break '" + node.Str("name") + "'",
+                         "has a host function, which is for one rank; this backend runs {}", ranks_);
+      }
+    }
+    return {};
+  }
+
   Status CheckInputs() {
     std::set<std::string> buffers;
     const ir::Function& entry = module_.entry();
@@ -142,30 +163,57 @@ class ReferenceExecutable final : public backend::Executable {
   }
 
   // Addresses of the entry's inputs, in order.
-  Result<std::vector<void*>> BindInputs(const backend::StepIo& io) const {
+  Result<std::vector<Place>> BindInputs(const backend::StepIo& io) const {
+    DI_ASSIGN_OR_RETURN(const std::vector<backend::StateSet*> states, StatesByRank(io.states, ranks_));
     const ir::Function& entry = module_.entry();
-    std::vector<void*> inputs;
+    std::vector<Place> inputs;
     for (const ir::Input& input : entry.inputs) {
       const ir::Type& type = entry.TypeOf(input.value);
-      if (input.kind == ir::InputKind::kWeight) {
-        // Nothing writes weights: the verifier refuses it.
-        inputs.push_back(const_cast<std::byte*>(shared_->weights.at(input.name).data));
-      } else if (input.kind == ir::InputKind::kState) {
-        DI_ASSIGN_OR_RETURN(void* state, backend::StateAddress(io, input, type));
-        inputs.push_back(state);
-      } else {
-        DI_ASSIGN_OR_RETURN(void* slot, backend::MetadataAddress(io, input.name, type));
-        inputs.push_back(slot);
+      Place place;
+      for (size_t rank = 0; rank < states.size(); ++rank) {
+        if (input.kind == ir::InputKind::kWeight) {
+          // Nothing writes weights: the verifier refuses it.
+          place.push_back(const_cast<std::byte*>(shared_->weights.at(input.name).DataOf(rank)));
+        } else if (input.kind == ir::InputKind::kState) {
+          DI_ASSIGN_OR_RETURN(void* state, backend::StateAddress({{}, {}, states[rank]}, input, type));
+          place.push_back(state);
+        } else if (IsRank(input, type)) {
+          place.push_back(&shared_->rank_numbers[rank]);
+        } else {
+          DI_ASSIGN_OR_RETURN(void* slot, backend::MetadataAddress(io, input.name, type));
+          place.push_back(slot);
+        }
       }
+      inputs.push_back(std::move(place));
     }
     return inputs;
   }
 
-  void ReadLiveCounts(const std::vector<void*>& inputs) {
+  static bool IsRank(const ir::Input& input, const ir::Type& type) {
+    return input.name == ir::kRankInput && type == ir::Type(DType::kI32, {});
+  }
+
+  // Of the entry's outputs, in order; null where one is an aliased state.
+  Result<std::vector<void*>> BindOutputs(const backend::StepIo& io) const {
+    const ir::Function& entry = module_.entry();
+    std::set<int> aliased;
+    if (const auto it = module_.io_map.find(entry.name); it != module_.io_map.end()) {
+      for (const ir::Alias& alias : it->second) aliased.insert(alias.output);
+    }
+    std::vector<void*> outputs(entry.outputs.size(), nullptr);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (aliased.count(static_cast<int>(i)) != 0) continue;
+      const ir::Output& output = entry.outputs[i];
+      DI_ASSIGN_OR_RETURN(outputs[i], backend::OutputAddress(io, output.name, entry.TypeOf(output.value)));
+    }
+    return outputs;
+  }
+
+  void ReadLiveCounts(const std::vector<Place>& inputs) {
     live_counts_ = nullptr;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (module_.live_counts != ir::kNoValue && module_.entry().inputs[i].value == module_.live_counts) {
-        live_counts_ = static_cast<const int32_t*>(inputs[i]);
+        live_counts_ = static_cast<const int32_t*>(inputs[i][0]);
       }
     }
     RefreshLiveCounts();
@@ -177,177 +225,38 @@ class ReferenceExecutable final : public backend::Executable {
     }
   }
 
-  // The whole step, then the outputs that are not aliased states.
-  Status Record(const backend::StepIo& io, const std::vector<void*>& inputs) {
-    const ir::Function& entry = module_.entry();
-    LaunchList open;
-    DI_ASSIGN_OR_RETURN(const std::vector<void*> outputs,
-                        Flatten(entry, inputs, /*split=*/mode_ == backend::GraphMode::kBreakable, &open));
-    std::set<int> aliased;
-    if (const auto it = module_.io_map.find(entry.name); it != module_.io_map.end()) {
-      for (const ir::Alias& alias : it->second) aliased.insert(alias.output);
+  Status Record(const std::vector<Place>& inputs, const std::vector<void*>& outputs) {
+    FlattenContext context{.module = module_, .plans = plans_, .breaks = breaks_};
+    context.split = mode_ == backend::GraphMode::kBreakable;
+    context.poison_padding = shared_->options.poison_padding;
+    for (int64_t rank = 0; rank < ranks_; ++rank) {
+      context.frames.push_back(shared_->arena.data() + rank * (arena_bytes_ / ranks_));
     }
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (aliased.count(static_cast<int>(i)) != 0) continue;
-      const ir::Type& type = entry.TypeOf(entry.outputs[i].value);
-      DI_ASSIGN_OR_RETURN(void* slot, backend::OutputAddress(io, entry.outputs[i].name, type));
-      open.push_back(Copy(type, outputs[i], slot));
-    }
-    return CloseSegment(&open);
+    context.add_segment = [this](LaunchList list) {
+      return backend::GraphCapture::Current()->AddSegment(Runner(std::move(list)));
+    };
+    context.add_break = [this](const std::string& name, LaunchList list) {
+      return backend::EagerBreak(name, Runner(std::move(list)), mode_);
+    };
+    return FlattenStep(context, inputs, outputs);
   }
 
-  Status CloseSegment(LaunchList* open) {
-    if (open->empty()) return {};
-    const LaunchList* launches = &segments_.emplace_back(std::move(*open));
-    open->clear();
-    return backend::GraphCapture::Current()->AddSegment(
-        [this, launches] { return RunLaunches(*launches, live_, &shared_->team); });
-  }
-
-  static Launch Copy(const ir::Type& type, const void* from, void* to) {
-    Launch launch;
-    launch.kind = Launch::Kind::kCopy;
-    launch.operands = {from};
-    launch.results = {to};
-    launch.extent = Extent(type);
-    return launch;
-  }
-
-  // Appends the launches of a function on the given inputs; returns the addresses of its outputs.
-  Result<std::vector<void*>> Flatten(const ir::Function& f, const std::vector<void*>& inputs, bool split,
-                                     LaunchList* open) {
-    const FunctionPlan& plan = plans_.at(f.name);
-    std::vector<void*> at(f.types.size(), nullptr);
-    for (size_t i = 0; i < inputs.size(); ++i) at[f.inputs[i].value] = inputs[i];
-    for (size_t i = 0; i < at.size(); ++i) {
-      if (plan.offset[i] >= 0) at[i] = shared_->arena.data() + plan.frame_base + plan.offset[i];
-    }
-    for (const auto& [value, bytes] : plan.constants) at[value] = const_cast<std::byte*>(bytes.data());
-    for (size_t i = 0; i < at.size(); ++i) at[i] = at[plan.root[i]];
-    for (size_t i = 0; i < f.nodes.size(); ++i) {
-      const Node& node = f.nodes[i];
-      if (!CalleesOf(node).empty()) {
-        DI_RETURN_IF_ERROR(FlattenCall(plan, node, at, split, open));
-      } else if (plan.nodes[i] != nullptr) {
-        Launch launch;
-        launch.node = plan.nodes[i].get();
-        for (const ValueId operand : node.operands) launch.operands.push_back(at[operand]);
-        for (const ValueId result : node.results) launch.results.push_back(at[result]);
-        AddPadding(plan, node, at, &launch);
-        open->push_back(std::move(launch));
-      }
-    }
-    return FinishFunction(plan, at, open);
-  }
-
-  // A new content of a state that was not written in place goes to its place now: nobody reads the old one any more.
-  Result<std::vector<void*>> FinishFunction(const FunctionPlan& plan, const std::vector<void*>& at,
-                                            LaunchList* open) const {
-    const ir::Function& f = *plan.function;
-    std::vector<void*> outputs;
-    for (const ir::Output& output : f.outputs) outputs.push_back(at[output.value]);
-    const auto it = module_.io_map.find(f.name);
-    if (it == module_.io_map.end()) return outputs;
-    for (const ir::Alias& alias : it->second) {
-      const ValueId value = f.outputs[alias.output].value;
-      const ValueId input = f.inputs[alias.input].value;
-      if (plan.root[value] == input) continue;
-      if (plan.IsState(value)) {
-        return MakeError(ErrorCode::kUnsupported, "output '" + f.outputs[alias.output].name + "'",
-                         "one state's content becomes another's");
-      }
-      open->push_back(Copy(f.TypeOf(value), at[value], at[input]));
-      outputs[alias.output] = at[input];
-    }
-    return outputs;
-  }
-
-  void AddPadding(const FunctionPlan& plan, const Node& node, const std::vector<void*>& at, Launch* launch) const {
-    if (!shared_->options.poison_padding) return;
-    for (const ValueId result : node.results) {
-      const ir::Type& type = plan.function->TypeOf(result);
-      if (plan.root[result] != result || type.LeadingTag() == ir::DimTag::kNone) continue;
-      launch->padding.push_back({static_cast<std::byte*>(at[result]), Extent(type)});
-    }
-  }
-
-  Status FlattenCall(const FunctionPlan& plan, const Node& node, const std::vector<void*>& at, bool split,
-                     LaunchList* open) {
-    std::vector<void*> operands;
-    for (size_t i = FirstCallOperand(node); i < node.operands.size(); ++i) operands.push_back(at[node.operands[i]]);
-    // A value that is not a state cannot be overwritten where it lies: the callee gets a copy, in the result's place.
-    for (const ir::Alias& alias : AliasesOf(module_, node)) {
-      const ValueId result = node.results[alias.output];
-      if (at[result] == operands[alias.input]) continue;
-      open->push_back(Copy(plan.function->TypeOf(result), operands[alias.input], at[result]));
-      operands[alias.input] = at[result];
-    }
-    if (node.op == Op::kBreak && split) {
-      DI_RETURN_IF_ERROR(CloseSegment(open));
-      LaunchList* body = &segments_.emplace_back();
-      DI_RETURN_IF_ERROR(FlattenBreak(plan, node, at, operands, body));
-      return backend::EagerBreak(
-          node.Str("name"), [this, body] { return RunLaunches(*body, live_, &shared_->team); }, mode_);
-    }
-    if (node.op == Op::kBreak) return FlattenBreak(plan, node, at, operands, open);
-    if (node.op == Op::kCall) return FlattenCallee(plan, node, node.Str("callee"), at, operands, split, open);
-    Launch launch;
-    launch.kind = Launch::Kind::kCase;
-    launch.operands = {at[node.operands[0]]};
-    for (const std::string& branch : node.Strs("branches")) {
-      DI_RETURN_IF_ERROR(
-          FlattenCallee(plan, node, branch, at, operands, /*split=*/false, &launch.branches.emplace_back()));
-    }
-    open->push_back(std::move(launch));
-    return {};
-  }
-
-  Status FlattenCallee(const FunctionPlan& plan, const Node& node, const std::string& callee,
-                       const std::vector<void*>& at, const std::vector<void*>& operands, bool split, LaunchList* open) {
-    DI_ASSIGN_OR_RETURN(const std::vector<void*> outputs, Flatten(*module_.Find(callee), operands, split, open));
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const ValueId result = node.results[i];
-      if (at[result] == outputs[i]) continue;
-      Launch copy = Copy(plan.function->TypeOf(result), outputs[i], at[result]);
-      if (shared_->options.poison_padding && plan.function->TypeOf(result).LeadingTag() != ir::DimTag::kNone) {
-        copy.padding.push_back({static_cast<std::byte*>(at[result]), copy.extent});
-      }
-      open->push_back(std::move(copy));
-    }
-    return {};
-  }
-
-  // The host function if there is one, else the body.
-  Status FlattenBreak(const FunctionPlan& plan, const Node& node, const std::vector<void*>& at,
-                      const std::vector<void*>& operands, LaunchList* open) {
-    const auto host = breaks_.find(node.Str("name"));
-    if (host == breaks_.end()) {
-      return FlattenCallee(plan, node, node.Str("body"), at, operands, /*split=*/false, open);
-    }
-    Launch launch;
-    launch.kind = Launch::Kind::kBreak;
-    launch.function = host->second;
-    launch.context = std::make_unique<backend::BreakContext>();
-    for (size_t i = 0; i < operands.size(); ++i) {
-      launch.context->operands.push_back({&plan.function->TypeOf(node.operands[i]), operands[i]});
-    }
-    for (const ValueId result : node.results) {
-      launch.context->results.push_back({&plan.function->TypeOf(result), at[result]});
-    }
-    AddPadding(plan, node, at, &launch);
-    open->push_back(std::move(launch));
-    return {};
+  backend::SegmentFunction Runner(LaunchList list) {
+    const LaunchList* launches = &segments_.emplace_back(std::move(list));
+    const RankRange all{0, static_cast<size_t>(ranks_)};
+    return [this, launches, all] { return RunLaunches(*launches, all, live_, &shared_->team); };
   }
 
   const ir::Module module_;
   const backend::GraphMode mode_;
   backend::BreakRegistry breaks_;
   Shared* shared_;
+  const int64_t ranks_;
   std::shared_ptr<interp::Workspace> workspace_;
   std::map<std::string, FunctionPlan> plans_;
   std::vector<std::string> state_buffers_;
-  int64_t arena_bytes_ = 0;
-  int64_t own_bytes_ = 0;  // constants and workspace
+  int64_t arena_bytes_ = 0;  // the frames of all ranks
+  int64_t own_bytes_ = 0;    // constants and workspace
 
   // Set by Capture.
   bool captured_ = false;

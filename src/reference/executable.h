@@ -1,6 +1,7 @@
 // A compiled step of the reference backend. For src/reference only.
 //
-// Capture flattens the calls into launches with fixed addresses, cut into segments at breaks; Run replays them.
+// Capture flattens the calls into launches with fixed addresses, cut into segments at breaks; Run replays them. With
+// several ranks each launch runs on all of them before the next (reference/launch.h).
 #pragma once
 
 #include <atomic>
@@ -46,8 +47,11 @@ struct Shared {
   ThreadTeam alone;  // gives the calling thread the team's floating point mode for a whole step
   backend::WeightMap weights;
   std::atomic<int64_t> own_bytes{0};  // constants and workspaces of all executables
+  std::vector<int32_t> rank_numbers;  // what each rank reads as ir::kRankInput
 
-  explicit Shared(const ReferenceOptions& options) : options(options), team(options.threads), alone(1) {}
+  explicit Shared(const ReferenceOptions& options) : options(options), team(options.threads), alone(1) {
+    for (int64_t rank = 0; rank < options.ranks; ++rank) rank_numbers.push_back(static_cast<int32_t>(rank));
+  }
 };
 
 Result<std::unique_ptr<backend::Executable>> CompileReference(const ir::Module& module,

@@ -1,4 +1,5 @@
-// One entry of the flat list that a captured step is: everything has its address. For src/reference only.
+// One entry of the flat list that a captured step is: everything has its address, on every rank. For src/reference
+// only.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "interp/collective.h"
 #include "interp/interp.h"
 
 namespace deepinfer::reference {
@@ -23,28 +25,38 @@ struct Extent {
 };
 
 struct Launch {
-  enum class Kind { kNode, kCopy, kCase, kBreak };
+  enum class Kind { kNode, kCollective, kCopy, kCase, kBreak };
   struct Padding {
     std::byte* data;
     Extent extent;
   };
+  // kNode: both. kCopy, kCollective: one of each. kCase: the index.
+  struct Addresses {
+    std::vector<const void*> operands;
+    std::vector<void*> results;
+    std::vector<Padding> padding;  // to poison before it runs
+  };
 
   Kind kind = Kind::kNode;
-  std::string what;  // for `inspect`
-  // kNode: both. kCopy: one of each. kCase: the index.
-  std::vector<const void*> operands;
-  std::vector<void*> results;
+  std::vector<Addresses> ranks;  // fewer than there are: the others have nothing to do
   interp::PreparedNode* node = nullptr;
+  const interp::PreparedCollective* collective = nullptr;
+  std::vector<const void*> members;                // kCollective: the operand, by rank
   Extent extent;                                   // kCopy
   std::vector<std::vector<Launch>> branches;       // kCase
   backend::BreakFunction function;                 // kBreak
   std::unique_ptr<backend::BreakContext> context;  // kBreak
-  std::vector<Padding> padding;                    // to poison before it runs
 };
 
 using LaunchList = std::vector<Launch>;
 
-// Runs the launches in order, up to the first error, which only a break can give.
-Status RunLaunches(const LaunchList& launches, const ir::LiveCounts& live, ThreadTeam* team);
+struct RankRange {
+  size_t begin = 0;
+  size_t end = 1;
+};
+
+// Runs the launches in order, each on all ranks before the next: a collective finds every operand, and none is
+// overwritten before all have read it. Up to the first error, which only a break can give.
+Status RunLaunches(const LaunchList& launches, RankRange ranks, const ir::LiveCounts& live, ThreadTeam* team);
 
 }  // namespace deepinfer::reference

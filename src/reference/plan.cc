@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ir/collective.h"
 #include "passes/memory_plan.h"
 
 namespace deepinfer::reference {
@@ -24,13 +25,18 @@ class Planner {
   Result<FunctionPlan> Run() {
     plan_.function = &f_;
     plan_.nodes.resize(f_.nodes.size());
+    plan_.collectives.resize(f_.nodes.size());
     plan_.offset.assign(f_.types.size(), -1);
     for (size_t i = 0; i < f_.types.size(); ++i) plan_.root.push_back(static_cast<ValueId>(i));
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
       DI_RETURN_IF_ERROR(CheckNode(f_.nodes[i]));
       ShareMemory(f_.nodes[i]);
       if (IsCall(f_.nodes[i]) || f_.nodes[i].op == Op::kConstant || IsView(f_.nodes[i])) continue;
-      DI_ASSIGN_OR_RETURN(plan_.nodes[i], interp::PrepareNode(f_, f_.nodes[i], workspace_));
+      if (ir::IsCollective(f_.nodes[i].op) && f_.nodes[i].Ints("groups").size() != 1) {
+        DI_ASSIGN_OR_RETURN(plan_.collectives[i], interp::PrepareCollective(f_, f_.nodes[i]));
+      } else {
+        DI_ASSIGN_OR_RETURN(plan_.nodes[i], interp::PrepareNode(f_, f_.nodes[i], workspace_));
+      }
     }
     DI_RETURN_IF_ERROR(MakeConstants());
     PlaceValues();

@@ -1,9 +1,10 @@
 #include "reference/reference.h"
 
+#include <algorithm>
 #include <map>
 
-#include "backend/host_states.h"
 #include "reference/executable.h"
+#include "reference/states.h"
 
 namespace deepinfer::reference {
 namespace {
@@ -15,7 +16,10 @@ class ReferenceBackend final : public backend::Backend {
   const char* name() const override { return "reference"; }
   // One request per prefill: the decomposed ragged attention tries every request with every token.
   backend::Caps caps() const override {
-    return {.encodings = {Encoding::kF32}, .max_prefill_requests = 1, .max_batched_tokens = 256};
+    return {.encodings = {Encoding::kF32},
+            .max_prefill_requests = 1,
+            .max_batched_tokens = 256,
+            .ranks = shared_.options.ranks};
   }
   std::string target() const override { return "reference-f32"; }
   std::vector<std::string> passes() const override {
@@ -29,6 +33,10 @@ class ReferenceBackend final : public backend::Backend {
         return MakeError(ErrorCode::kUnsupported, "weight '" + name + "'", "is {}; the reference backend reads f32",
                          ToString(weight.encoding));
       }
+      if (!weight.shards.empty() && static_cast<int64_t>(weight.shards.size()) != shared_.options.ranks) {
+        return MakeError(ErrorCode::kInvalidArgument, "weight '" + name + "'", "is of {} ranks, this backend runs {}",
+                         weight.shards.size(), shared_.options.ranks);
+      }
     }
     shared_.weights = std::move(weights);
     return {};
@@ -36,7 +44,7 @@ class ReferenceBackend final : public backend::Backend {
 
   Result<std::unique_ptr<backend::StateSet>> AllocateStates(
       const std::map<std::string, int64_t>& bytes_by_buffer) override {
-    return backend::AllocateHostStates(bytes_by_buffer);
+    return RankStates::Allocate(bytes_by_buffer, shared_.options.ranks);
   }
 
   Result<std::unique_ptr<backend::Executable>> Compile(const ir::Module& module,
@@ -49,7 +57,7 @@ class ReferenceBackend final : public backend::Backend {
   int64_t weight_bytes() const override {
     int64_t bytes = 0;
     for (const auto& [name, weight] : shared_.weights) {
-      int64_t elements = 1;
+      int64_t elements = std::max<int64_t>(1, static_cast<int64_t>(weight.shards.size()));
       for (const int64_t size : weight.shape) elements *= size;
       bytes += elements * static_cast<int64_t>(sizeof(float));
     }
