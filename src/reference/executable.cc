@@ -165,32 +165,27 @@ class ReferenceExecutable final : public backend::Executable {
   // Addresses of the entry's inputs, in order.
   Result<std::vector<Place>> BindInputs(const backend::StepIo& io) const {
     DI_ASSIGN_OR_RETURN(const std::vector<backend::StateSet*> states, StatesByRank(io.states, ranks_));
-    const ir::Function& entry = module_.entry();
     std::vector<Place> inputs;
-    for (const ir::Input& input : entry.inputs) {
-      const ir::Type& type = entry.TypeOf(input.value);
-      Place place;
+    for (const ir::Input& input : module_.entry().inputs) {
+      Place& place = inputs.emplace_back();
       for (size_t rank = 0; rank < states.size(); ++rank) {
-        if (input.kind == ir::InputKind::kWeight) {
-          // Nothing writes weights: the verifier refuses it.
-          place.push_back(const_cast<std::byte*>(shared_->weights.at(input.name).DataOf(rank)));
-        } else if (input.kind == ir::InputKind::kState) {
-          DI_ASSIGN_OR_RETURN(void* state, backend::StateAddress({{}, {}, states[rank]}, input, type));
-          place.push_back(state);
-        } else if (IsRank(input, type)) {
-          place.push_back(&shared_->rank_numbers[rank]);
-        } else {
-          DI_ASSIGN_OR_RETURN(void* slot, backend::MetadataAddress(io, input.name, type));
-          place.push_back(slot);
-        }
+        DI_ASSIGN_OR_RETURN(void* address, BindInput(input, rank, io, states[rank]));
+        place.push_back(address);
       }
-      inputs.push_back(std::move(place));
     }
     return inputs;
   }
 
-  static bool IsRank(const ir::Input& input, const ir::Type& type) {
-    return input.name == ir::kRankInput && type == ir::Type(DType::kI32, {});
+  Result<void*> BindInput(const ir::Input& input, size_t rank, const backend::StepIo& io,
+                          backend::StateSet* states) const {
+    const ir::Type& type = module_.entry().TypeOf(input.value);
+    if (input.kind == ir::InputKind::kState) return backend::StateAddress({{}, {}, states}, input, type);
+    // Nothing writes weights or ranks: the verifier refuses it.
+    if (input.kind == ir::InputKind::kWeight) {
+      return const_cast<std::byte*>(shared_->weights.at(input.name).DataOf(rank));
+    }
+    if (input.name == ir::kRankInput && type == ir::Type(DType::kI32, {})) return &shared_->rank_numbers[rank];
+    return backend::MetadataAddress(io, input.name, type);
   }
 
   // Of the entry's outputs, in order; null where one is an aliased state.

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ir/text.h"
-#include "passes/pass.h"
+#include "reference/test_util.h"
 
 namespace {
 std::atomic<int64_t> allocations{0};
@@ -41,72 +41,6 @@ namespace deepinfer::reference {
 namespace {
 
 using backend::GraphMode;
-
-// A module given as text on a fresh backend, with f32 and i32 buffers by name.
-class Step {
- public:
-  explicit Step(const std::string& text, ReferenceOptions options = {.threads = 2, .poison_padding = true})
-      : options_(options) {
-    auto module = ir::Parse(text);
-    EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().ToString());
-    if (module) module_ = *std::move(module);
-  }
-
-  std::map<std::string, std::vector<float>> weights, outputs;
-  std::map<std::string, std::vector<float>> floats;  // metadata
-  std::map<std::string, std::vector<int32_t>> ints;  // metadata
-  std::map<std::string, int64_t> states;             // bytes by buffer
-  backend::BreakRegistry breaks;
-  GraphMode mode = GraphMode::kFull;
-
-  Status Compile() {
-    backend_ = CreateReferenceBackend(options_);
-    const passes::PipelineOptions pipeline{.passes = backend_->passes()};
-    DI_RETURN_IF_ERROR(passes::RunPipeline(&module_, {}, pipeline));
-    backend::WeightMap map;
-    for (const ir::Input& input : module_.entry().inputs) {
-      const auto weight = weights.find(input.name);
-      if (weight == weights.end()) continue;
-      map[input.name] = {input.name, Encoding::kF32, module_.entry().TypeOf(input.value).Shape(),
-                         reinterpret_cast<const std::byte*>(weight->second.data())};
-    }
-    DI_RETURN_IF_ERROR(backend_->SetWeights(std::move(map), ""));
-    DI_ASSIGN_OR_RETURN(states_, backend_->AllocateStates(states));
-    DI_ASSIGN_OR_RETURN(executable_, backend_->Compile(module_, {mode, &breaks}));
-    return backend_->Finalize();
-  }
-  Status Capture() { return executable_->Capture(io()); }
-  Status Run() { return executable_->Run(io()); }
-  Status Start() {
-    DI_RETURN_IF_ERROR(Compile());
-    return Capture();
-  }
-
-  backend::StepIo io() {
-    backend::StepIo io;
-    for (auto& [name, v] : floats) io.metadata.push_back({name, v.data(), static_cast<int64_t>(v.size() * 4)});
-    for (auto& [name, v] : ints) io.metadata.push_back({name, v.data(), static_cast<int64_t>(v.size() * 4)});
-    for (auto& [name, v] : outputs) io.outputs.push_back({name, v.data(), static_cast<int64_t>(v.size() * 4)});
-    io.states = states_.get();
-    return io;
-  }
-  float* State(const std::string& buffer) { return static_cast<float*>(states_->Address(buffer)); }
-  backend::Executable& executable() { return *executable_; }
-  backend::Backend& backend() { return *backend_; }
-
- private:
-  ReferenceOptions options_;
-  ir::Module module_;
-  std::unique_ptr<backend::Backend> backend_;
-  std::unique_ptr<backend::StateSet> states_;
-  std::unique_ptr<backend::Executable> executable_;
-};
-
-void ExpectError(const Status& status, ErrorCode code, const std::string& text) {
-  ASSERT_FALSE(status.has_value()) << text;
-  EXPECT_EQ(status.error().code, code) << status.error().ToString();
-  EXPECT_NE(status.error().ToString().find(text), std::string::npos) << status.error().ToString();
-}
 
 const char kStore[] =
     "module\n"
@@ -183,6 +117,23 @@ TEST(ReferenceTest, ARunAllocatesNothing) {
   const int64_t before = allocations.load();
   ASSERT_TRUE(step.executable().Run(io));
   EXPECT_EQ(allocations.load(), before);
+}
+
+TEST(ReferenceTest, ARunOfSeveralRanksAllocatesNothing) {
+  Step step(
+      "module\nfunc @step(%0: weight \"w\" f32[4], %1: metadata \"x\" f32[4]) {\n"
+      "  %2 = mul(%0, %1) : f32[4]\n"
+      "  %3 = all_reduce(%2) {group_size = 2, groups = [0, 1], kind = \"sum\"} : f32[4]\n  return \"y\" %3\n}\n",
+      {.threads = 2, .poison_padding = true, .ranks = 2});
+  step.shards["w"] = {{1, 2, 3, 4}, {10, 20, 30, 40}};
+  step.floats["x"] = {1, 1, 1, 2};
+  step.outputs["y"] = {0, 0, 0, 0};
+  ASSERT_TRUE(step.Start());
+  const backend::StepIo io = step.io();
+  const int64_t before = allocations.load();
+  ASSERT_TRUE(step.executable().Run(io));
+  EXPECT_EQ(allocations.load(), before);
+  EXPECT_EQ(step.outputs["y"], (std::vector<float>{11, 22, 33, 88}));
 }
 
 const char kCase[] =
