@@ -400,6 +400,17 @@ func @body(%0: argument "x" f32[2,8], %1: weight "w" f32[4,8]) {
   ExpectError(step.Compile(), ErrorCode::kUnsupported, "linear: f32[4,8] is not a weight of the step");
 }
 
+TEST(CpuExecutableTest, AStepOfSeveralRanksIsRefused) {
+  Step step(R"(module
+func @step(%0: metadata "rank" i32[], %1: metadata "x" f32[4]) {
+  %2 = all_gather(%1) {dim = 0, group_size = 2, groups = [0, 2, 1, 3]} : f32[8]
+  return "y" %2
+}
+)");
+  EXPECT_EQ(step.backend.caps().ranks, 1);
+  ExpectError(step.Compile(), ErrorCode::kUnsupported, "all_gather: is over 4 ranks, and this is one rank alone");
+}
+
 TEST(CpuExecutableTest, ARunAllocatesNothing) {
 #ifdef DI_SANITIZED
   GTEST_SKIP() << "allocations are not counted under a sanitizer";
