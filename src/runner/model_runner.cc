@@ -6,32 +6,12 @@
 #include <chrono>
 
 #include "backend/build_id.h"
-#include "passes/pass.h"
 #include "runner/buckets.h"
 #include "runner/memory_table.h"
+#include "runner/record.h"
 
 namespace deepinfer::runner {
 namespace {
-
-constexpr int64_t kDefaultModelLen = 8192;
-constexpr int64_t kDefaultBatchedTokens = 2048;
-constexpr int64_t kDefaultTokensPerSequence = 1024;
-
-int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-// Bytes of one token in all paged states.
-int64_t PagedBytesPerToken(const std::vector<models::StateSpec>& specs) {
-  int64_t bytes = 0;
-  for (const models::StateSpec& spec : specs) {
-    if (spec.kind != models::StateKind::kPaged) continue;
-    int64_t row = static_cast<int64_t>(SizeOf(spec.dtype));
-    for (const int64_t size : spec.row) row *= size;
-    bytes += row;
-  }
-  return bytes;
-}
 
 std::string DigestTypes(const models::WeightTable& types) {
   std::string text;
@@ -41,15 +21,15 @@ std::string DigestTypes(const models::WeightTable& types) {
 
 }  // namespace
 
-ModelRunner::ModelRunner(LoadedModel loaded, std::unique_ptr<backend::Backend> backend, RunnerOptions options)
-    : loaded_(std::move(loaded)), backend_(std::move(backend)), options_(std::move(options)) {}
+ModelRunner::ModelRunner(LoadedModel loaded, std::unique_ptr<backend::Backend> backend, StepConfig steps)
+    : loaded_(std::move(loaded)), backend_(std::move(backend)), steps_(std::move(steps)) {}
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::Create(LoadedModel loaded, std::unique_ptr<backend::Backend> backend,
                                                          RunnerOptions options) {
-  std::unique_ptr<ModelRunner> runner(new ModelRunner(std::move(loaded), std::move(backend), std::move(options)));
   const auto start = std::chrono::steady_clock::now();
-  DI_RETURN_IF_ERROR(runner->ResolveOptions());
-  DI_RETURN_IF_ERROR(runner->ResolveBuckets());
+  DI_ASSIGN_OR_RETURN(StepConfig steps,
+                      ResolveSteps(*loaded.model, backend->name(), backend->caps(), std::move(options)));
+  std::unique_ptr<ModelRunner> runner(new ModelRunner(std::move(loaded), std::move(backend), std::move(steps)));
   DI_RETURN_IF_ERROR(runner->backend_->SetWeights(runner->loaded_.weights, runner->loaded_.fingerprint));
   DI_RETURN_IF_ERROR(runner->AllocateStates());
   DI_RETURN_IF_ERROR(runner->CompileAll());
@@ -57,73 +37,9 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Create(LoadedModel loaded, std
   return runner;
 }
 
-Status ModelRunner::ResolveOptions() {
-  RunnerOptions& o = options_;
-  const models::ModelInfo& info = loaded_.model->info();
-  if (o.max_model_len == 0) o.max_model_len = std::min(info.max_positions, kDefaultModelLen);
-  if (o.max_model_len < 1 || o.max_model_len > info.max_positions) {
-    return MakeError(ErrorCode::kInvalidArgument, "--max-model-len", "must be 1 to {}, the model's limit; got {}",
-                     info.max_positions, o.max_model_len);
-  }
-  if (o.max_num_seqs < 1 || o.max_num_seqs > 1024) {
-    return MakeError(ErrorCode::kInvalidArgument, "--max-num-seqs", "must be 1 to 1024, got {}", o.max_num_seqs);
-  }
-  const int64_t limit = backend_->caps().max_batched_tokens;
-  if (o.max_num_batched_tokens == 0) {
-    o.max_num_batched_tokens = limit > 0 ? std::min(limit, kDefaultBatchedTokens) : kDefaultBatchedTokens;
-  }
-  if (o.max_num_batched_tokens < 1 || o.max_num_batched_tokens > (1 << 20)) {
-    return MakeError(ErrorCode::kInvalidArgument, "--max-num-batched-tokens", "must be 1 to 1048576, got {}",
-                     o.max_num_batched_tokens);
-  }
-  if (limit > 0 && o.max_num_batched_tokens > limit) {
-    return MakeError(ErrorCode::kInvalidArgument, "--max-num-batched-tokens", "the {} backend takes at most {}, got {}",
-                     backend_->name(), limit, o.max_num_batched_tokens);
-  }
-  if (o.block_size < 1 || o.block_size > 1024) {
-    return MakeError(ErrorCode::kInvalidArgument, "block_size", "must be 1 to 1024, got {}", o.block_size);
-  }
-  max_blocks_ = CeilDiv(o.max_model_len, o.block_size);
-  max_prefill_requests_ = backend_->caps().max_prefill_requests;
-  if (max_prefill_requests_ == 0) max_prefill_requests_ = o.max_num_seqs;
-  return {};
-}
-
-Status ModelRunner::ResolveBuckets() {
-  RunnerOptions& o = options_;
-  const int64_t tokens = std::min(o.max_num_batched_tokens, o.max_model_len * o.max_num_seqs);
-  if (o.prefill_buckets.empty()) o.prefill_buckets = DefaultPrefillBuckets(tokens);
-  if (o.decode_buckets.empty()) o.decode_buckets = DefaultDecodeBuckets(o.max_num_seqs);
-  DI_RETURN_IF_ERROR(ValidateBuckets("prefill_buckets", o.prefill_buckets, "max_num_batched_tokens", tokens));
-  return ValidateBuckets("decode_buckets", o.decode_buckets, "max_num_seqs", o.max_num_seqs);
-}
-
 Status ModelRunner::AllocateStates() {
-  const std::vector<models::StateSpec> specs = loaded_.model->States(options_.activations);
-  const int64_t per_block = PagedBytesPerToken(specs) * options_.block_size;
-  int64_t blocks =
-      std::max(CeilDiv(options_.max_num_seqs * kDefaultTokensPerSequence, options_.block_size), max_blocks_);
-  if (options_.kv_cache_memory > 0 && per_block > 0) {
-    blocks = options_.kv_cache_memory / per_block;
-    if (blocks < max_blocks_) {
-      return MakeError(
-          ErrorCode::kResourceExhausted, "--kv-cache-memory",
-          "{} MiB hold {} tokens, but one context of {} tokens needs {} MiB; lower --max-model-len to {} or "
-          "give more memory",
-          options_.kv_cache_memory >> 20, blocks * options_.block_size, options_.max_model_len,
-          (max_blocks_ * per_block >> 20) + 1, std::max<int64_t>(blocks, 1) * options_.block_size);
-    }
-  }
-  num_blocks_ = blocks + 1;  // block 0 is the null block
-  std::map<std::string, int64_t> bytes;
-  for (const models::StateSpec& spec : specs) {
-    int64_t row = static_cast<int64_t>(SizeOf(spec.dtype));
-    for (const int64_t size : spec.row) row *= size;
-    const int64_t rows =
-        spec.kind == models::StateKind::kPaged ? num_blocks_ * options_.block_size : options_.max_num_seqs + 1;
-    bytes[spec.buffer.empty() ? spec.name : spec.buffer] += row * rows;
-  }
-  bytes[models::kTokenStore] = (options_.max_num_seqs + 1) * static_cast<int64_t>(sizeof(int32_t));
+  const std::vector<models::StateSpec> specs = loaded_.model->States(options().activations);
+  const std::map<std::string, int64_t> bytes = steps_.sizes.StateBytes(specs);
   state_bytes_ = 0;
   for (const auto& [name, size] : bytes) state_bytes_ += size;
   MemoryNeeds needs;
@@ -131,7 +47,7 @@ Status ModelRunner::AllocateStates() {
   needs.states = state_bytes_;
   needs.buffers = StepBuffers::Bytes(Limits());
   needs.per_token = PagedBytesPerToken(specs);
-  needs.context = options_.max_model_len;
+  needs.context = options().max_model_len;
   DI_RETURN_IF_ERROR(CheckMemory(needs, FindMemoryLimit()));
   DI_ASSIGN_OR_RETURN(states_, backend_->AllocateStates(bytes));
   return {};
@@ -139,27 +55,12 @@ Status ModelRunner::AllocateStates() {
 
 BufferLimits ModelRunner::Limits() const {
   BufferLimits limits;
-  limits.tokens = std::max(options_.prefill_buckets.back(), options_.decode_buckets.back());
-  limits.rows = options_.max_num_seqs;
-  limits.requests = std::max(options_.max_num_seqs, max_prefill_requests_);
-  limits.max_blocks = max_blocks_;
+  limits.tokens = std::max(options().prefill_buckets.back(), options().decode_buckets.back());
+  limits.rows = options().max_num_seqs;
+  limits.requests = std::max(options().max_num_seqs, max_prefill_requests());
+  limits.max_blocks = max_blocks();
   limits.vocab = loaded_.model->info().vocab_size;
   return limits;
-}
-
-models::StepShape ModelRunner::ShapeFor(models::Phase phase, int64_t bucket) const {
-  models::StepShape shape;
-  shape.phase = phase;
-  const bool prefill = phase == models::Phase::kPrefill;
-  shape.tokens = bucket;
-  shape.rows = prefill ? options_.max_num_seqs : bucket;
-  shape.requests = prefill ? max_prefill_requests_ : bucket;
-  shape.block_size = options_.block_size;
-  shape.blocks = num_blocks_;
-  shape.max_blocks = max_blocks_;
-  shape.slots = options_.max_num_seqs;
-  shape.activations = shape.kv = options_.activations;
-  return shape;
 }
 
 backend::GraphKey ModelRunner::KeyFor(const models::StepShape& shape) const {
@@ -180,35 +81,29 @@ backend::GraphKey ModelRunner::KeyFor(const models::StepShape& shape) const {
   key.kv = shape.kv;
   key.encodings = encodings_;
   key.numerics = "native";
-  key.graph_mode = options_.graph_mode;
+  key.graph_mode = options().graph_mode;
   key.passes = backend_->passes();
   return key;
 }
 
 Result<ir::Module> ModelRunner::RecordGraph(const models::StepShape& shape) const {
-  DI_ASSIGN_OR_RETURN(ir::Module module, RecordRaw(shape));
-  passes::PassContext context;
-  context.claims = [this](const ir::Function& f, const ir::Node& node) { return backend_->Claims(f, node); };
-  passes::PipelineOptions pipeline;
-  pipeline.passes = backend_->passes();
-  DI_RETURN_IF_ERROR(passes::RunPipeline(&module, context, pipeline));
-  return module;
+  return runner::RecordGraph(*loaded_.model, shape, loaded_.types, TargetOf(*backend_));
 }
 
 Status ModelRunner::CompileAll() {
   encodings_ = DigestTypes(loaded_.types);
-  cache_ = std::make_unique<backend::ExecutableCache>(options_.cache_dir, options_.warm_start, options_.log);
+  cache_ = std::make_unique<backend::ExecutableCache>(options().cache_dir, options().warm_start, options().log);
   std::vector<backend::ExecutableCache::Request> requests;
-  const backend::CompileOptions compile{options_.graph_mode, options_.breaks};
+  const backend::CompileOptions compile{options().graph_mode, options().breaks};
   const auto add = [&](models::Phase phase, int64_t bucket) {
-    const models::StepShape shape = ShapeFor(phase, bucket);
+    const models::StepShape shape = steps_.sizes.ShapeFor(phase, bucket);
     graphs_.push_back({shape, nullptr});
     requests.push_back({KeyFor(shape), [this, shape] { return RecordGraph(shape); },
                         [this, compile](const ir::Module& module) { return backend_->Compile(module, compile); }});
   };
-  for (const int64_t bucket : options_.decode_buckets) add(models::Phase::kDecode, bucket);
-  for (const int64_t bucket : options_.prefill_buckets) add(models::Phase::kPrefill, bucket);
-  DI_ASSIGN_OR_RETURN(const std::vector<backend::Executable*> executables, cache_->GetAll(requests, options_.threads));
+  for (const int64_t bucket : options().decode_buckets) add(models::Phase::kDecode, bucket);
+  for (const int64_t bucket : options().prefill_buckets) add(models::Phase::kPrefill, bucket);
+  DI_ASSIGN_OR_RETURN(const std::vector<backend::Executable*> executables, cache_->GetAll(requests, options().threads));
   DI_RETURN_IF_ERROR(backend_->Finalize());
 
   DI_ASSIGN_OR_RETURN(buffers_, StepBuffers::Create(Limits()));
@@ -226,7 +121,7 @@ Status ModelRunner::CompileAll() {
 
 const CompiledGraph* ModelRunner::Select(const StepPlan& plan) const {
   const bool decode = plan.phase == models::Phase::kDecode;
-  const int64_t bucket = SelectBucket(decode ? options_.decode_buckets : options_.prefill_buckets, plan.num_tokens());
+  const int64_t bucket = SelectBucket(steps_.buckets(plan.phase), plan.num_tokens());
   for (const CompiledGraph& graph : graphs_) {
     const models::StepShape& shape = graph.shape;
     if (shape.phase != plan.phase || shape.tokens != bucket) continue;

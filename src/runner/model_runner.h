@@ -15,27 +15,12 @@
 #include "base/error.h"
 #include "models/model.h"
 #include "runner/load.h"
+#include "runner/runner_options.h"
 #include "runner/step_buffers.h"
 #include "runner/step_plan.h"
+#include "runner/step_shapes.h"
 
 namespace deepinfer::runner {
-
-struct RunnerOptions {
-  DType activations = DType::kBF16;  // and KV: bf16 or f32
-  int64_t max_model_len = 0;         // 0: min(the model's, 8192)
-  int64_t max_num_seqs = 32;
-  int64_t max_num_batched_tokens = 0;  // 0: 2048, or the backend's limit
-  int64_t block_size = 32;
-  int64_t kv_cache_memory = 0;           // bytes; 0: max_num_seqs * 1024 tokens or one full context, whichever is more
-  std::vector<int64_t> prefill_buckets;  // empty: the defaults
-  std::vector<int64_t> decode_buckets;
-  backend::GraphMode graph_mode = backend::GraphMode::kFull;
-  const backend::BreakRegistry* breaks = nullptr;
-  backend::WarmStart warm_start = backend::WarmStart::kTrust;
-  std::string cache_dir;  // empty: no disk cache
-  int threads = 1;        // for compiling
-  std::function<void(const std::string&)> log;
-};
 
 struct CompiledGraph {
   models::StepShape shape;
@@ -59,10 +44,10 @@ class ModelRunner {
                                                      RunnerOptions options);
 
   const models::Model& model() const { return *loaded_.model; }
-  const RunnerOptions& options() const { return options_; }  // with every default filled in
-  int64_t num_blocks() const { return num_blocks_; }         // with the null block
-  int64_t max_blocks() const { return max_blocks_; }         // per request
-  int64_t max_prefill_requests() const { return max_prefill_requests_; }
+  const RunnerOptions& options() const { return steps_.options; }  // with every default filled in
+  int64_t num_blocks() const { return steps_.sizes.blocks; }       // with the null block
+  int64_t max_blocks() const { return steps_.sizes.max_blocks; }   // per request
+  int64_t max_prefill_requests() const { return steps_.sizes.prefill_requests; }
   int64_t state_bytes() const { return state_bytes_; }
   backend::Backend& backend() { return *backend_; }
   const std::vector<CompiledGraph>& graphs() const { return graphs_; }
@@ -80,22 +65,16 @@ class ModelRunner {
   Result<StepOutput> Run(const StepPlan& plan);
 
  private:
-  ModelRunner(LoadedModel loaded, std::unique_ptr<backend::Backend> backend, RunnerOptions options);
-  Status ResolveOptions();
-  Status ResolveBuckets();
+  ModelRunner(LoadedModel loaded, std::unique_ptr<backend::Backend> backend, StepConfig steps);
   Status AllocateStates();
   BufferLimits Limits() const;
   Status CompileAll();
   backend::GraphKey KeyFor(const models::StepShape& shape) const;
-  models::StepShape ShapeFor(models::Phase phase, int64_t bucket) const;
   const CompiledGraph* Select(const StepPlan& plan) const;
 
   LoadedModel loaded_;
   std::unique_ptr<backend::Backend> backend_;
-  RunnerOptions options_;
-  int64_t num_blocks_ = 0;
-  int64_t max_blocks_ = 0;
-  int64_t max_prefill_requests_ = 0;
+  StepConfig steps_;
   int64_t state_bytes_ = 0;
   std::string encodings_;
   std::vector<CompiledGraph> graphs_;

@@ -7,25 +7,10 @@
 
 #include "base/half.h"
 #include "passes/pass.h"
+#include "runner/record.h"
 
 namespace deepinfer::runner {
 namespace {
-
-int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-// Bytes of every state buffer, read off the step's inputs.
-std::map<std::string, int64_t> StateBytes(const ir::Function& step) {
-  std::map<std::string, int64_t> bytes;
-  for (const ir::Input& input : step.inputs) {
-    if (input.kind != ir::InputKind::kState) continue;
-    const ir::Type& type = step.TypeOf(input.value);
-    int64_t& size = bytes[input.buffer.empty() ? input.name : input.buffer];
-    size = std::max(size, input.offset * static_cast<int64_t>(SizeOf(type.dtype)) + type.Bytes());
-  }
-  return bytes;
-}
 
 float Element(const void* data, DType dtype, int64_t index) {
   if (dtype == DType::kBF16) return BF16ToF32(static_cast<const uint16_t*>(data)[index]);
@@ -43,34 +28,22 @@ Result<std::unique_ptr<TraceRunner>> TraceRunner::Create(LoadedModel loaded, std
     return MakeError(ErrorCode::kInvalidArgument, "verify", "{} tokens do not fit the model's context of {}",
                      options.context, limit);
   }
+  StepSizes& sizes = runner->sizes_;
+  sizes.prefill_rows = options.chunk;
+  sizes.block_size = options.block_size;
+  sizes.max_blocks = CeilDiv(options.context, options.block_size);
+  sizes.blocks = sizes.max_blocks + 1;  // with the null block
+  sizes.slots = 1;
+  sizes.activations = options.activations;
   DI_RETURN_IF_ERROR(runner->backend_->SetWeights(runner->loaded_.weights, runner->loaded_.fingerprint));
   DI_RETURN_IF_ERROR(runner->Compile());
   return runner;
 }
 
-models::StepShape TraceRunner::ShapeFor(models::Phase phase) const {
-  models::StepShape shape;
-  shape.phase = phase;
-  shape.tokens = shape.rows = phase == models::Phase::kPrefill ? options_.chunk : 1;
-  shape.requests = 1;
-  shape.block_size = options_.block_size;
-  shape.max_blocks = CeilDiv(options_.context, options_.block_size);
-  shape.blocks = shape.max_blocks + 1;  // with the null block
-  shape.slots = 1;
-  shape.activations = shape.kv = options_.activations;
-  return shape;
-}
-
 Result<ir::Module> TraceRunner::Record(models::Phase phase) const {
-  DI_ASSIGN_OR_RETURN(ir::Module module, loaded_.model->Record(ShapeFor(phase), loaded_.types));
-  passes::PassContext context;
-  context.claims = [this](const ir::Function& f, const ir::Node& node) { return backend_->Claims(f, node); };
-  passes::PipelineOptions pipeline;
-  pipeline.passes = {"expose_calls"};
-  const std::vector<std::string> own = backend_->passes();
-  pipeline.passes.insert(pipeline.passes.end(), own.begin(), own.end());
-  DI_RETURN_IF_ERROR(passes::RunPipeline(&module, context, pipeline));
-  return module;
+  GraphTarget target = TargetOf(*backend_);
+  target.passes.insert(target.passes.begin(), "expose_calls");
+  return RecordGraph(*loaded_.model, ShapeFor(phase), loaded_.types, target);
 }
 
 // Memory for the outputs that StepBuffers does not know. Of the largest graph; the smaller one uses its beginning.
@@ -100,18 +73,17 @@ Status TraceRunner::Compile() {
   BufferLimits limits;
   limits.tokens = limits.rows = options_.chunk;
   limits.requests = 1;
-  limits.max_blocks = CeilDiv(options_.context, options_.block_size);
+  limits.max_blocks = sizes_.max_blocks;
   limits.vocab = vocab();
   DI_ASSIGN_OR_RETURN(buffers_, StepBuffers::Create(limits));
   io_.metadata = buffers_->metadata();
   io_.outputs = buffers_->outputs();
   for (int64_t block = 1; block <= limits.max_blocks; ++block) block_table_.push_back(static_cast<int32_t>(block));
+  DI_ASSIGN_OR_RETURN(states_,
+                      backend_->AllocateStates(sizes_.StateBytes(loaded_.model->States(options_.activations))));
   for (const models::Phase phase : {models::Phase::kPrefill, models::Phase::kDecode}) {
     DI_ASSIGN_OR_RETURN(const ir::Module module, Record(phase));
-    if (phase == models::Phase::kPrefill) {
-      DI_RETURN_IF_ERROR(AddTraced(module));
-      DI_ASSIGN_OR_RETURN(states_, backend_->AllocateStates(StateBytes(module.entry())));
-    }
+    if (phase == models::Phase::kPrefill) DI_RETURN_IF_ERROR(AddTraced(module));
     DI_ASSIGN_OR_RETURN(executables_[static_cast<int>(phase)], backend_->Compile(module, {}));
   }
   DI_RETURN_IF_ERROR(backend_->Finalize());

@@ -16,6 +16,7 @@
 #include "runner/load.h"
 #include "runner/step_buffers.h"
 #include "runner/step_plan.h"
+#include "runner/step_shapes.h"
 
 namespace deepinfer::runner {
 
@@ -53,7 +54,9 @@ class TraceRunner {
     int64_t row = 0;  // elements
   };
 
-  models::StepShape ShapeFor(models::Phase phase) const;
+  models::StepShape ShapeFor(models::Phase phase) const {
+    return sizes_.ShapeFor(phase, phase == models::Phase::kPrefill ? options_.chunk : 1);
+  }
   Result<ir::Module> Record(models::Phase phase) const;
   Status AddTraced(const ir::Module& module);
   Status Compile();
@@ -62,6 +65,7 @@ class TraceRunner {
   LoadedModel loaded_;
   std::unique_ptr<backend::Backend> backend_;
   TraceOptions options_;
+  StepSizes sizes_;
   std::unique_ptr<StepBuffers> buffers_;
   std::unique_ptr<backend::StateSet> states_;
   std::unique_ptr<backend::Executable> executables_[2];  // by models::Phase
