@@ -135,7 +135,8 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
   {
     const Progress progress("loading " + session->path);
     DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends(request));
-    DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded, runner::LoadModel(session->path, backend->caps(), request.threads));
+    DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded,
+                        runner::LoadModel(session->path, backend->caps(), {options.activations, request.threads}));
     for (const std::string& warning : loaded.warnings) spdlog::warn("{}", warning);
     session->load_ms = MsSince(start);
     DI_ASSIGN_OR_RETURN(session->runner,

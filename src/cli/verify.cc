@@ -47,7 +47,8 @@ Result<std::unique_ptr<runner::TraceRunner>> OpenSide(const VerifyFlags& flags, 
                                                       const std::string& path, const std::string& name, int threads,
                                                       int64_t context) {
   DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends({name, threads, "", false, ""}));
-  DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded, runner::LoadModel(path, backend->caps(), threads));
+  DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded,
+                      runner::LoadModel(path, backend->caps(), {*ParseDType(flags.model.dtype), threads}));
   runner::TraceOptions options;
   options.activations = *ParseDType(flags.model.dtype);
   options.chunk = flags.chunk;

@@ -369,7 +369,7 @@ TEST(EngineTest, AFailedStepEndsOnlyTheRequestsInIt) {
   bool fail = false;
   const formats::TempFolder folder;
   auto backend = std::make_unique<FailingBackend>(&fail);
-  auto loaded = runner::LoadModel("synthetic:" + folder.Write("s.json", FiveScripts().dump()), backend->caps(), 1);
+  auto loaded = runner::LoadModel("synthetic:" + folder.Write("s.json", FiveScripts().dump()), backend->caps(), {});
   ASSERT_TRUE(loaded);
   auto runner = runner::ModelRunner::Create(std::move(*loaded), std::move(backend), SmallOptions(1, 32));
   ASSERT_TRUE(runner) << runner.error().ToString();

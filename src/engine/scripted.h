@@ -18,7 +18,8 @@ using Ids = std::vector<int32_t>;
 inline Result<std::unique_ptr<runner::ModelRunner>> OpenOnCpu(const std::string& path, runner::RunnerOptions options,
                                                               int threads = 1) {
   auto backend = std::make_unique<cpu::CpuBackend>(cpu::CpuOptions{threads, *SelectIsa(""), ""});
-  DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded, runner::LoadModel(path, backend->caps(), threads));
+  DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded,
+                      runner::LoadModel(path, backend->caps(), {options.activations, threads}));
   return runner::ModelRunner::Create(std::move(loaded), std::move(backend), std::move(options));
 }
 

@@ -2,19 +2,27 @@
 //
 // Every weight the model reads must be there with the shape the model gives it; every tensor of the file must be read
 // or be known not to matter, else the load fails naming the tensor. Vectors (norms, biases) become f32. Matrices in an
-// encoding outside caps.encodings become f32. Weight bytes are views of the mapped files or of memory owned here.
+// encoding outside caps.encodings become bf16 if the activations are bf16 and the backend reads it (rounded to nearest,
+// ties to even), else f32. Weight bytes are views of the mapped files or of memory owned here.
 #pragma once
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/dtype.h"
 #include "base/error.h"
 #include "formats/checkpoint.h"
 #include "models/model.h"
 
 namespace deepinfer::runner {
+
+struct FreeBytes {
+  void operator()(std::byte* data) const { std::free(data); }
+};
+using OwnedBytes = std::unique_ptr<std::byte, FreeBytes>;  // 64-byte aligned, so that a device may use it in place
 
 struct LoadedModel {
   std::unique_ptr<models::Model> model;
@@ -24,10 +32,19 @@ struct LoadedModel {
   std::vector<std::string> warnings;
 
   std::unique_ptr<formats::Checkpoint> checkpoint;  // null for synthetic models
-  std::vector<std::unique_ptr<std::vector<std::byte>>> converted;
+  std::vector<OwnedBytes> converted;
 };
 
-// path: a GGUF file, a Hugging Face folder, or "synthetic:FILE.json". threads: for conversions.
-Result<LoadedModel> LoadModel(const std::string& path, const backend::Caps& caps, int threads);
+struct LoadOptions {
+  DType activations = DType::kBF16;  // of the graphs that will read the weights
+  int threads = 1;                   // for conversions
+};
+
+// path: a GGUF file, a Hugging Face folder, or "synthetic:FILE.json".
+Result<LoadedModel> LoadModel(const std::string& path, const backend::Caps& caps, const LoadOptions& options);
+
+// The same without the weights: `types` are those that LoadModel would give them, `weights` is empty, and nothing is
+// converted.
+Result<LoadedModel> DescribeModel(const std::string& path, const backend::Caps& caps, DType activations);
 
 }  // namespace deepinfer::runner

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/half.h"
 #include "formats/gguf_writer.h"
 #include "formats/safetensors.h"
 #include "formats/test_files.h"
@@ -49,7 +50,7 @@ class SpoiltFolder {
   Result<LoadedModel> Load() {
     const Status written = formats::WriteSafetensors(folder_.File("model.safetensors"), tensors_);
     EXPECT_TRUE(written);
-    return LoadModel(folder_.path(), Caps({Encoding::kF32, Encoding::kBF16}), 2);
+    return LoadModel(folder_.path(), Caps({Encoding::kF32, Encoding::kBF16}), {.threads = 2});
   }
   std::string Problem() {
     auto loaded = Load();
@@ -99,7 +100,7 @@ TEST(LoadTest, ALeftoverTensorIsNamed) {
 }
 
 TEST(LoadTest, AMissingFolderIsAnError) {
-  auto loaded = LoadModel("/nonexistent/model", Caps({Encoding::kF32}), 1);
+  auto loaded = LoadModel("/nonexistent/model", Caps({Encoding::kF32}), {});
   ASSERT_FALSE(loaded);
   EXPECT_NE(loaded.error().ToString().find("/nonexistent/model"), std::string::npos);
 }
@@ -107,16 +108,16 @@ TEST(LoadTest, AMissingFolderIsAnError) {
 TEST(LoadTest, ABrokenSyntheticFileIsAnError) {
   const TempFolder folder;
   for (const char* text : {"", "{", "[]", "{\"vocab_size\": 0}", "{\"vocab_size\": 8, \"scripts\": [[9]]}"}) {
-    auto loaded = LoadModel("synthetic:" + folder.Write("script.json", text), Caps({Encoding::kF32}), 1);
+    auto loaded = LoadModel("synthetic:" + folder.Write("script.json", text), Caps({Encoding::kF32}), {});
     EXPECT_FALSE(loaded) << text;
   }
-  EXPECT_FALSE(LoadModel("synthetic:" + folder.File("none.json"), Caps({Encoding::kF32}), 1));
+  EXPECT_FALSE(LoadModel("synthetic:" + folder.File("none.json"), Caps({Encoding::kF32}), {}));
 }
 
 // What the backend cannot read becomes f32, with the same values; what it can read stays where it is.
 TEST(LoadTest, EncodingsAreConvertedOnlyWhereTheyMustBe) {
-  auto kept = LoadModel(kOracle + "llama_bf16", Caps({Encoding::kF32, Encoding::kBF16}), 1);
-  auto converted = LoadModel(kOracle + "llama_bf16", Caps({Encoding::kF32}), 2);
+  auto kept = LoadModel(kOracle + "llama_bf16", Caps({Encoding::kF32, Encoding::kBF16}), {});
+  auto converted = LoadModel(kOracle + "llama_bf16", Caps({Encoding::kF32}), {.threads = 2});
   ASSERT_TRUE(kept && converted);
   EXPECT_EQ(kept->fingerprint, converted->fingerprint);
   int matrices = 0;
@@ -157,7 +158,8 @@ formats::GgufWriter SmallGguf(const std::string& without, const std::vector<int6
     if (name == without) return;
     int64_t elements = 1;
     for (const int64_t size : shape) elements *= size;
-    const std::vector<float> values(static_cast<size_t>(elements), 0.5f);
+    std::vector<float> values(static_cast<size_t>(elements));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = 0.5f - static_cast<float>(i % 97) / 300;
     writer.AddTensor(name, shape.size() == 1 ? Encoding::kF32 : Encoding::kQ8_0, shape, values);
   };
   add("token_embd.weight", {8, 32});
@@ -178,7 +180,7 @@ formats::GgufWriter SmallGguf(const std::string& without, const std::vector<int6
 std::string GgufProblem(const std::string& without, const std::vector<int64_t>& ffn_shape, bool with_leftover) {
   const TempFolder folder;
   EXPECT_TRUE(SmallGguf(without, ffn_shape, with_leftover).Write(folder.File("m.gguf")));
-  auto loaded = LoadModel(folder.File("m.gguf"), Caps({Encoding::kF32, Encoding::kQ8_0}), 1);
+  auto loaded = LoadModel(folder.File("m.gguf"), Caps({Encoding::kF32, Encoding::kQ8_0}), {});
   return loaded ? "" : loaded.error().ToString();
 }
 
@@ -188,6 +190,52 @@ TEST(LoadTest, GgufTensorsAreNamedInTheSameWay) {
             std::string::npos);
   EXPECT_NE(GgufProblem("", {32, 64}, false).find("blk.0.ffn_gate.weight"), std::string::npos);
   EXPECT_NE(GgufProblem("", {64, 32}, true).find("bias_of_something_else"), std::string::npos);
+}
+
+// Quantised matrices become bf16 where both sides allow it; vectors stay f32. What is described is what is loaded.
+TEST(LoadTest, TheActivationsAndTheBackendDecideTheTarget) {
+  const TempFolder folder;
+  ASSERT_TRUE(SmallGguf("", {64, 32}, false).Write(folder.File("m.gguf")));
+  struct Case {
+    std::vector<Encoding> readable;
+    DType activations;
+    Encoding matrices;
+  };
+  const Case cases[] = {{{Encoding::kF32, Encoding::kBF16}, DType::kBF16, Encoding::kBF16},
+                        {{Encoding::kF32, Encoding::kBF16}, DType::kF32, Encoding::kF32},
+                        {{Encoding::kF32}, DType::kBF16, Encoding::kF32},
+                        {{Encoding::kF32, Encoding::kBF16, Encoding::kQ8_0}, DType::kBF16, Encoding::kQ8_0}};
+  for (const Case& each : cases) {
+    auto loaded = LoadModel(folder.File("m.gguf"), Caps(each.readable), {each.activations, 3});
+    auto described = DescribeModel(folder.File("m.gguf"), Caps(each.readable), each.activations);
+    ASSERT_TRUE(loaded && described);
+    EXPECT_EQ(loaded->types.all(), described->types.all());
+    EXPECT_TRUE(described->weights.empty() && described->converted.empty());
+    for (const auto& [name, weight] : loaded->weights) {
+      EXPECT_EQ(weight.encoding, weight.shape.size() < 2 ? Encoding::kF32 : each.matrices) << name;
+      EXPECT_EQ(*loaded->types.Find(name), ir::Type::Weight(weight.encoding, weight.shape)) << name;
+    }
+  }
+}
+
+// The rows of a converted matrix are the decoded rows, rounded to nearest with ties to even, whatever the threads.
+TEST(LoadTest, ConversionToBf16Rounds) {
+  const TempFolder folder;
+  ASSERT_TRUE(SmallGguf("", {64, 32}, false).Write(folder.File("m.gguf")));
+  auto plain = LoadModel(folder.File("m.gguf"), Caps({Encoding::kF32}), {DType::kF32, 1});
+  auto halves = LoadModel(folder.File("m.gguf"), Caps({Encoding::kF32, Encoding::kBF16}), {DType::kBF16, 5});
+  ASSERT_TRUE(plain && halves);
+  int rounded = 0;
+  for (const auto& [name, weight] : plain->weights) {
+    if (weight.shape.size() < 2) continue;
+    const auto* values = reinterpret_cast<const float*>(weight.data);
+    const auto* bits = reinterpret_cast<const uint16_t*>(halves->weights.at(name).data);
+    for (int64_t i = 0; i < weight.shape[0] * weight.shape[1]; ++i) {
+      ASSERT_EQ(bits[i], F32ToBF16(values[i])) << name << " " << i;
+      rounded += BF16ToF32(bits[i]) != values[i];
+    }
+  }
+  EXPECT_GT(rounded, 0);
 }
 
 }  // namespace

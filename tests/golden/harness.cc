@@ -54,7 +54,8 @@ Result<std::unique_ptr<runner::ModelRunner>> Open(const std::string& path, const
   } else {
     backend = std::make_unique<cpu::CpuBackend>(cpu::CpuOptions{config.threads, config.isa, config.options.cache_dir});
   }
-  DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded, runner::LoadModel(path, backend->caps(), config.threads));
+  DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded,
+                      runner::LoadModel(path, backend->caps(), {config.options.activations, config.threads}));
   runner::RunnerOptions options = config.options;
   options.threads = config.threads;
   return runner::ModelRunner::Create(std::move(loaded), std::move(backend), std::move(options));

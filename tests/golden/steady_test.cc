@@ -171,7 +171,7 @@ TEST(SteadyTest, AddressesNeverChange) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     Addresses seen;
     auto backend = std::make_unique<WatchedBackend>(&seen);
-    auto loaded = runner::LoadModel(OracleFolder("gemma3_f32"), backend->caps(), 2);
+    auto loaded = runner::LoadModel(OracleFolder("gemma3_f32"), backend->caps(), {dtype});
     ASSERT_TRUE(loaded) << loaded.error().ToString();
     auto runner = runner::ModelRunner::Create(std::move(*loaded), std::move(backend), SteadyConfig(dtype, 2).options);
     ASSERT_TRUE(runner) << runner.error().ToString();
