@@ -1,4 +1,4 @@
-// The program: the command line, and the one list of backends.
+// The program: the command line, and the lists of backends and export formats.
 #include <fcntl.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -13,9 +13,12 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cpu/cpu_backend.h"
+#include "ir/text.h"
 #ifdef DI_HAVE_PJRT
 #include "pjrt/pjrt_backend.h"
 #endif
+#include "pjrt/stablehlo.h"
+#include "pjrt/target.h"
 #include "reference/reference.h"
 
 namespace {
@@ -40,6 +43,22 @@ Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinf
   }
   return deepinfer::MakeError(deepinfer::ErrorCode::kInvalidArgument, "--backend", "'{}' is not cpu, reference or pjrt",
                               request.name);
+}
+
+std::vector<deepinfer::cli::ExportFormat> ExportFormats() {
+  const deepinfer::cli::ExportFormat stablehlo = {"stablehlo",
+                                                  ".mlir",
+                                                  "StableHLO text",
+                                                  deepinfer::pjrt::StableHloCaps(),
+                                                  {deepinfer::pjrt::StableHloPasses(), nullptr},
+                                                  deepinfer::pjrt::PrintStableHlo,
+                                                  deepinfer::pjrt::PrintIoDescription};
+  deepinfer::cli::ExportFormat ir = stablehlo;
+  ir.name = "ir";
+  ir.extension = ".txt";
+  ir.what = "the same graph in the program's own text form";
+  ir.print = [](const deepinfer::ir::Module& module) { return deepinfer::ir::Print(module); };
+  return {stablehlo, ir};
 }
 
 constexpr int kExitError = 1;
@@ -71,6 +90,7 @@ int Run(int argc, char** argv) {
   spdlog::set_error_handler([](const std::string& /*what*/) {});
   deepinfer::cli::CommandContext context;
   context.backends = CreateBackend;
+  context.formats = ExportFormats();
   CLI::App app("DeepInfer: an LLM inference engine that runs a model's whole step as one compiled graph", "deepinfer");
   deepinfer::cli::AddCommands(&app, &context);
   try {

@@ -5,15 +5,30 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "cli/session.h"
+#include "runner/record.h"
 
 namespace deepinfer::cli {
 
+// A form in which a step's graph leaves the program, and what the graph is made ready for before. No device is needed.
+struct ExportFormat {
+  std::string name;       // of --format
+  std::string extension;  // of the file
+  std::string what;       // for the help text
+  backend::Caps caps;     // weights in other encodings are exported as what they would be converted to
+  runner::GraphTarget target;
+  std::function<Result<std::string>(const ir::Module&)> print;
+  std::function<std::string(const ir::Module&)> describe;  // JSON: inputs, outputs, io_map
+};
+
 struct CommandContext {
   BackendFactory backends;
+  std::vector<ExportFormat> formats;
   Status status;  // of the command that ran
 };
 
@@ -24,6 +39,7 @@ void AddPerplexity(CLI::App* app, CommandContext* context);
 void AddTokenize(CLI::App* app, CommandContext* context);
 void AddDetokenize(CLI::App* app, CommandContext* context);
 void AddCompile(CLI::App* app, CommandContext* context);
+void AddExport(CLI::App* app, CommandContext* context);
 void AddInspect(CLI::App* app, CommandContext* context);
 void AddVerify(CLI::App* app, CommandContext* context);
 void AddBench(CLI::App* app, CommandContext* context);

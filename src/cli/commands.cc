@@ -16,6 +16,7 @@ void AddCommands(CLI::App* app, CommandContext* context) {
   AddTokenize(app, context);
   AddDetokenize(app, context);
   AddCompile(app, context);
+  AddExport(app, context);
   AddInspect(app, context);
   AddVerify(app, context);
   AddBench(app, context);

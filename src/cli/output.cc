@@ -75,6 +75,15 @@ Status WriteFile(const std::string& path, std::string_view text) {
   return {};
 }
 
+Status ReplaceFile(const std::string& path, std::string_view text) {
+  const std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
+  Status status = WriteFile(temporary, text);
+  if (status && std::rename(temporary.c_str(), path.c_str()) != 0) status = SystemError(path, errno);
+  if (status) return {};
+  ::unlink(temporary.c_str());
+  return MakeError(status.error().code, path, "cannot be written: {}", status.error().message);
+}
+
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   std::vector<bool> numbers;

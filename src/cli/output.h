@@ -24,6 +24,8 @@ void SayErr(std::string_view line);
 Result<std::string> ReadStdin();
 Result<std::string> ReadFile(const std::string& path);
 Status WriteFile(const std::string& path, std::string_view text);
+// The file appears whole or stays what it was: written beside its place, then renamed.
+Status ReplaceFile(const std::string& path, std::string_view text);
 
 // Rows of cells in aligned columns; the first row is the heading. Columns of numbers are aligned to the right.
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows);

@@ -8,6 +8,7 @@
 #include "pjrt/executable.h"
 #include "pjrt/executable_store.h"
 #include "pjrt/stablehlo.h"
+#include "pjrt/target.h"
 
 namespace deepinfer::pjrt {
 namespace {
@@ -34,17 +35,13 @@ class PjrtBackend final : public backend::Backend {
       : client_(std::move(client)), store_(client_, cache_dir), options_(OptionsFor(*client_)) {}
 
   const char* name() const override { return "pjrt"; }
-  backend::Caps caps() const override {
-    return {.encodings = {Encoding::kF32, Encoding::kBF16}, .max_prefill_requests = 1, .max_batched_tokens = 256};
-  }
+  backend::Caps caps() const override { return StableHloCaps(); }
   std::string target() const override {
     const std::string& identity = store_.identity();
     return fmt::format("pjrt-{}-{}-{:016x}", client_->platform(), client_->plugin().version(),
                        XXH3_64bits(identity.data(), identity.size()));
   }
-  std::vector<std::string> passes() const override {
-    return {"functionalize", "decompose", "constant_fold", "cse", "dce"};
-  }
+  std::vector<std::string> passes() const override { return StableHloPasses(); }
   bool Claims(const ir::Function& /*function*/, const ir::Node& /*node*/) const override { return false; }
 
   Status SetWeights(backend::WeightMap weights, const std::string& /*identity*/) override {

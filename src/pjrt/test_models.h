@@ -5,6 +5,7 @@
 
 #include "models/test_models.h"
 #include "passes/pass.h"
+#include "pjrt/target.h"
 
 namespace deepinfer::pjrt {
 
@@ -16,8 +17,7 @@ inline Result<ir::Module> SmallStep(const std::string& architecture, models::Pha
   shape.kv = dtype;
   if (phase == models::Phase::kPrefill) shape.requests = 1;
   DI_ASSIGN_OR_RETURN(ir::Module module, model->Record(shape, models::PlainWeights(*model, encoding)));
-  const auto report =
-      passes::RunPipeline(&module, {}, {{"functionalize", "decompose", "constant_fold", "cse", "dce"}, {}, {}});
+  const auto report = passes::RunPipeline(&module, {}, {StableHloPasses(), {}, {}});
   DI_RETURN_IF_ERROR(report);
   return module;
 }
