@@ -58,13 +58,22 @@ Result<std::map<std::string, std::string>> NameTensors(const formats::Checkpoint
   return names;
 }
 
+// What people find in the file, then the canonical name where that is another one.
+std::string FullName(const formats::Checkpoint& checkpoint, const Model& model, const std::string& weight) {
+  if (checkpoint.kind() != formats::CheckpointKind::kGguf) return weight;
+  const std::string own = GgufName(model.info().architecture, weight);
+  return own == weight ? weight : fmt::format("{} ({})", own, weight);
+}
+
 Status BindWeights(const formats::Checkpoint& checkpoint, const std::map<std::string, std::string>& names,
                    LoadedModel* loaded) {
   for (const WeightSpec& weight : loaded->model->Weights()) {
     const auto it = names.find(weight.name);
     if (it == names.end()) {
-      return MakeError(ErrorCode::kNotFound, fmt::format("{}: tensor {}", checkpoint.path(), weight.name),
-                       "the model needs it; the checkpoint does not have it");
+      return MakeError(
+          ErrorCode::kNotFound,
+          fmt::format("{}: tensor {}", checkpoint.path(), FullName(checkpoint, *loaded->model, weight.name)),
+          "the model needs it; the checkpoint does not have it");
     }
     DI_ASSIGN_OR_RETURN(const formats::CheckpointTensor* tensor, checkpoint.Get(it->second));
     if (tensor->shape != weight.shape) {

@@ -256,6 +256,12 @@ TEST(TensorNamesTest, Canonical) {
        {"blk.x.attn_q.weight", "blk.1.attn_sinks.weight", "blk.", "blk.1", "", "blk.1.attn_q.scale"}) {
     EXPECT_EQ(CanonicalName("llama", unknown), unknown);
   }
+  for (const char* architecture : {"llama", "gemma3"}) {
+    for (const char* name : {"output.weight", "blk.12.ffn_norm.weight", "blk.3.attn_q.bias", "blk.0.ffn_down.weight",
+                             "blk.1.attn_sinks.weight"}) {
+      EXPECT_EQ(GgufName(architecture, CanonicalName(architecture, name)), name);
+    }
+  }
   EXPECT_EQ(CanonicalHfName("model.language_model.layers.0.x"), "model.layers.0.x");
   EXPECT_FALSE(IsIgnorable("rope_factors_long.weight"));
 }

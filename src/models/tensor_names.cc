@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 namespace deepinfer::models {
 namespace {
@@ -20,6 +21,8 @@ constexpr Mapping kGlobal[] = {
     {"rope_freqs.weight", "rope_freqs.weight"},
 };
 
+constexpr Mapping kLayerPrefix = {"blk.", "model.layers."};
+
 // Without the ending ".weight" or ".bias".
 constexpr Mapping kLayer[] = {
     {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
@@ -32,31 +35,54 @@ constexpr Mapping kSandwichNorm[] = {{"post_attention_norm", "post_attention_lay
                                      {"ffn_norm", "pre_feedforward_layernorm"},
                                      {"post_ffw_norm", "post_feedforward_layernorm"}};
 
+using Side = std::string_view Mapping::*;  // which of the two names is looked for
+
 template <size_t N>
-const Mapping* Lookup(const Mapping (&table)[N], std::string_view name) {
-  const auto it = std::find_if(std::begin(table), std::end(table), [&](const Mapping& m) { return m.gguf == name; });
+const Mapping* Lookup(const Mapping (&table)[N], Side side, std::string_view name) {
+  const auto it = std::find_if(std::begin(table), std::end(table), [&](const Mapping& m) { return m.*side == name; });
   return it == std::end(table) ? nullptr : it;
+}
+
+const Mapping* LookupInLayer(std::string_view architecture, Side side, std::string_view name) {
+  if (const Mapping* mapping = Lookup(kLayer, side, name)) return mapping;
+  return architecture == "gemma3" ? Lookup(kSandwichNorm, side, name) : Lookup(kPreNorm, side, name);
 }
 
 bool IsNumber(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// A layer's tensor: "blk.3.attn_q.bias", "model.layers.3.self_attn.q_proj.bias".
+struct LayerName {
+  std::string_view index, name, ending;
+};
+
+std::optional<LayerName> ParseLayerName(std::string_view text, std::string_view prefix) {
+  const size_t dot = text.find('.', prefix.size());
+  const size_t last = text.rfind('.');
+  if (!text.starts_with(prefix) || dot == std::string_view::npos || last <= dot) return std::nullopt;
+  const LayerName parsed{text.substr(prefix.size(), dot - prefix.size()), text.substr(dot + 1, last - dot - 1),
+                         text.substr(last + 1)};
+  if (!IsNumber(parsed.index) || (parsed.ending != "weight" && parsed.ending != "bias")) return std::nullopt;
+  return parsed;
+}
+
+std::string Translate(std::string_view architecture, std::string_view text, Side from, Side to) {
+  if (const Mapping* global = Lookup(kGlobal, from, text)) return std::string(global->*to);
+  const auto layer = ParseLayerName(text, kLayerPrefix.*from);
+  const Mapping* mapping = layer ? LookupInLayer(architecture, from, layer->name) : nullptr;
+  if (mapping == nullptr) return std::string(text);
+  return fmt::format("{}{}.{}.{}", kLayerPrefix.*to, layer->index, mapping->*to, layer->ending);
+}
+
 }  // namespace
 
 std::string CanonicalName(std::string_view architecture, std::string_view gguf_name) {
-  if (const Mapping* global = Lookup(kGlobal, gguf_name)) return std::string(global->canonical);
-  constexpr std::string_view kBlock = "blk.";
-  const size_t dot = gguf_name.find('.', kBlock.size());
-  const size_t last = gguf_name.rfind('.');
-  if (!gguf_name.starts_with(kBlock) || dot == std::string_view::npos || last <= dot) return std::string(gguf_name);
-  const std::string_view index = gguf_name.substr(kBlock.size(), dot - kBlock.size());
-  const std::string_view name = gguf_name.substr(dot + 1, last - dot - 1);
-  const std::string_view ending = gguf_name.substr(last + 1);
-  const Mapping* mapping = Lookup(kLayer, name);
-  if (mapping == nullptr) mapping = architecture == "gemma3" ? Lookup(kSandwichNorm, name) : Lookup(kPreNorm, name);
-  if (mapping == nullptr || !IsNumber(index) || (ending != "weight" && ending != "bias")) return std::string(gguf_name);
-  return fmt::format("model.layers.{}.{}.{}", index, mapping->canonical, ending);
+  return Translate(architecture, gguf_name, &Mapping::gguf, &Mapping::canonical);
+}
+
+std::string GgufName(std::string_view architecture, std::string_view canonical_name) {
+  return Translate(architecture, canonical_name, &Mapping::canonical, &Mapping::gguf);
 }
 
 std::string CanonicalHfName(std::string_view name) {

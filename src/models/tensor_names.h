@@ -9,6 +9,8 @@ namespace deepinfer::models {
 
 // Of a tensor in a GGUF file of that architecture. A name that is not known comes back as it is.
 std::string CanonicalName(std::string_view architecture, std::string_view gguf_name);
+// The other way round: what a GGUF file of that architecture calls the weight.
+std::string GgufName(std::string_view architecture, std::string_view canonical_name);
 // Of a tensor in a Hugging Face folder: the language model's part of a multimodal checkpoint loses its prefix.
 std::string CanonicalHfName(std::string_view name);
 // True for tensors that hold nothing a model could need: buffers that are computed from the config.

@@ -186,7 +186,8 @@ std::string GgufProblem(const std::string& without, const std::vector<int64_t>& 
 
 TEST(LoadTest, GgufTensorsAreNamedInTheSameWay) {
   EXPECT_EQ(GgufProblem("", {64, 32}, false), "");
-  EXPECT_NE(GgufProblem("blk.0.attn_k.weight", {64, 32}, false).find("layers.0.self_attn.k_proj.weight"),
+  EXPECT_NE(GgufProblem("blk.0.attn_k.weight", {64, 32}, false)
+                .find("blk.0.attn_k.weight (model.layers.0.self_attn.k_proj.weight)"),
             std::string::npos);
   EXPECT_NE(GgufProblem("", {32, 64}, false).find("blk.0.ffn_gate.weight"), std::string::npos);
   EXPECT_NE(GgufProblem("", {64, 32}, true).find("bias_of_something_else"), std::string::npos);
