@@ -43,6 +43,9 @@ std::vector<uint8_t> NoiseBlocks(Encoding encoding) {
   }
   std::vector<int> scale_offsets = {0};
   if (encoding == Encoding::kQ6_K) scale_offsets = {208};
+  if (encoding == Encoding::kQ2_K) scale_offsets = {80, 82};
+  if (encoding == Encoding::kQ3_K) scale_offsets = {108};
+  if (encoding == Encoding::kMXFP4) scale_offsets.clear();
   if (encoding == Encoding::kQ4_1 || encoding == Encoding::kQ5_1 || encoding == Encoding::kQ4_K ||
       encoding == Encoding::kQ5_K) {
     scale_offsets.push_back(2);
@@ -52,6 +55,7 @@ std::vector<uint8_t> NoiseBlocks(Encoding encoding) {
       const auto bits = static_cast<uint16_t>(0x2c00 + k * 0x123 + block * 0x31);
       std::memcpy(&blocks[size_t(block) * bytes + scale_offsets[k]], &bits, sizeof(bits));
     }
+    if (encoding == Encoding::kMXFP4) blocks[size_t(block) * bytes] = static_cast<uint8_t>(0x7c + block);
   }
   return blocks;
 }
@@ -90,6 +94,26 @@ TEST(EncodingTest, DecodesBlocksAsTheFormatDefinesThem) {
        {0, 1, 133, 255, 511},
        {0x1.a94p+6f, 0x1.95p+6f, 0x1.ba4p+6f, 0x1.88p+5f, -0x1.ea65p+3f},
        0xd5eb400d769a6667ull},
+      {Encoding::kQ2_K,
+       {0, 1, 133, 255, 511},
+       {0x1.4p-2f, 0x1.4p-2f, 0x1.1c5p-2f, -0x1.feap-3f, -0x1.ff8p-2f},
+       0x9fd8920855946883ull},
+      {Encoding::kQ3_K,
+       {0, 1, 133, 255, 511},
+       {0x1.8p-1f, -0x1.8p-1f, -0x1.cp+0f, -0x1.8p+0f, -0x1.926p-1f},
+       0x71f3b3b18a715503ull},
+      {Encoding::kIQ4_NL,
+       {0, 1, 21, 31, 63},
+       {0x1.3p+1f, -0x1.4cp+2f, 0x1.0p-4f, 0x1.c4p+2f, 0x1.d9a1p+2f},
+       0xe01dfd449f807a43ull},
+      {Encoding::kIQ4_XS,
+       {0, 1, 133, 255, 511},
+       {0x1.8p+0f, 0x1.8p+0f, 0x1.378p+6f, 0x1.a8p+4f, -0x1.69824p+5f},
+       0x8fd9e37f23f5593ull},
+      {Encoding::kMXFP4,
+       {0, 1, 21, 31, 63},
+       {0x1.0p-2f, -0x1.8p-3f, 0x1.8p-1f, 0x1.0p-1f, 0x1.0p-1f},
+       0xc1953640bac6c683ull},
   };
   for (const Golden& golden : goldens) {
     SCOPED_TRACE(ToString(golden.encoding));
@@ -104,6 +128,46 @@ TEST(EncodingTest, DecodesBlocksAsTheFormatDefinesThem) {
     uint64_t hash = 1469598103934665603ull;
     for (float value : values) hash = (hash ^ std::bit_cast<uint32_t>(value)) * 1099511628211ull;
     EXPECT_EQ(hash, golden.hash);
+  }
+}
+
+// Blocks of zeros but for the bytes given, and what some of their values must then be.
+struct HandMade {
+  Encoding encoding;
+  std::vector<std::pair<int, int>> bytes;     // place, value
+  std::vector<std::pair<int, float>> values;  // place, value
+};
+
+TEST(EncodingTest, DecodesBlocksWorkedOutByHand) {
+  const std::vector<HandMade> blocks = {
+      // Values 144-159 have scale 5 and minimum 3; value 146 is 2; d 0.5, dmin 0.25.
+      {Encoding::kQ2_K,
+       {{9, 0x35}, {16 + 32 + 16 + 2, 2}, {81, 0x38}, {83, 0x34}},
+       {{143, 0.0f}, {144, -0.75f}, {146, 0.5f * 5 * 2 - 0.75f}, {160, 0.0f}}},
+      // Values 144-159 have the 6-bit scale 0b100101 = 37, less 32: 5; the others 0 - 32. Value 146, in run 4, is 2
+      // with
+      // its third bit clear, value 147 is 3 with it set; d 0.5.
+      {Encoding::kQ3_K,
+       {{96 + 1, 0x50}, {96 + 9, 2 << 4}, {32 + 50, 2}, {32 + 51, 3}, {19, 1 << 4}, {109, 0x38}},
+       {{0, 0.5f * -32 * -4}, {144, 0.5f * 5 * -4}, {146, 0.5f * 5 * -2}, {147, 0.5f * 5 * 3}}},
+      {Encoding::kIQ4_NL, {{1, 0x38}, {2 + 3, 0xf8}}, {{0, 0.5f * -127}, {3, 0.5f * 1}, {19, 0.5f * 113}}},
+      // Group 5 has the scale 0b110011 = 51, less 32: 19.
+      {Encoding::kIQ4_XS,
+       {{1, 0x38}, {3, 3 << 2}, {4 + 2, 0x30}, {8 + 5 * 16 + 3, 0xf8}},
+       {{0, 0.5f * -32 * -127}, {163, 0.5f * 19 * 1}, {179, 0.5f * 19 * 113}}},
+      // 2^(130 - 127) times 0.5, 6 and -1.5.
+      {Encoding::kMXFP4, {{0, 130}, {1, 0x71}, {2, 0xb0}}, {{0, 4.0f}, {16, 48.0f}, {17, -12.0f}, {1, 0.0f}}},
+      {Encoding::kMXFP4, {{0, 2}, {1, 0x01}}, {{0, 0x1p-126f}}},
+      {Encoding::kMXFP4, {{0, 1}, {1, 0x07}}, {{0, 0.0f}}},
+      {Encoding::kMXFP4, {{0, 0}, {1, 0x07}}, {{0, 0.0f}}},
+  };
+  for (const HandMade& block : blocks) {
+    SCOPED_TRACE(ToString(block.encoding));
+    std::vector<uint8_t> bytes(size_t(InfoOf(block.encoding).block_bytes));
+    for (const auto& [place, value] : block.bytes) bytes[size_t(place)] = static_cast<uint8_t>(value);
+    std::vector<float> values(size_t(InfoOf(block.encoding).block_elements));
+    DecodeRow(block.encoding, bytes.data(), values.data(), static_cast<int64_t>(values.size()));
+    for (const auto& [place, value] : block.values) EXPECT_EQ(values[size_t(place)], value) << place;
   }
 }
 

@@ -106,10 +106,10 @@ TEST(GgufTest, OpensFilesAndSurvivesMoves) {
 }
 
 TEST(GgufTest, TypesWithoutAnEncodingAreListedButMarked) {
-  const std::string bytes = GgufWriter().AddRawTensor("w", /*IQ4_XS=*/23, {256}, std::string(136, 'x')).Build();
+  const std::string bytes = GgufWriter().AddRawTensor("w", /*IQ2_S=*/22, {256}, std::string(82, 'x')).Build();
   const auto file = GgufFile::Parse(AsBytes(bytes), "m.gguf");
   ASSERT_TRUE(file) << file.error().ToString();
-  EXPECT_STREQ(file->tensors()[0].unsupported_type, "IQ4_XS");
+  EXPECT_STREQ(file->tensors()[0].unsupported_type, "IQ2_S");
   EXPECT_EQ(file->tensors()[0].data.size(), 136u);
 }
 
