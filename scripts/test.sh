@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything `make test` does: packages, assets, build, then ctest, whose summary is the last thing printed. After the
-# assets nothing needs a network. Each part has a budget in minutes on two cores, 30 together; a part that took longer is
+# assets nothing needs a network. Each part has a budget in minutes on two cores, 31 together; a part that took longer is
 # reported, never stopped. A test whose asset is missing fails here instead of skipping (DEEPINFER_REQUIRE_ASSETS).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,7 +19,7 @@ part() { # NAME BUDGET_MINUTES COMMAND...
 report=()
 part packages 4 scripts/install_packages.sh build rust test node fuzz
 part assets 2 scripts/fetch_assets.sh all
-scripts/venv.sh >/dev/null
+part python 1 scripts/venv.sh tests
 part build 9 scripts/build.sh release
 part fuzzers 3 scripts/fuzz.sh build
 printf '%s\n' "${report[@]}" >&2

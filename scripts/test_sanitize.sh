@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/test_env.sh
 scripts/install_packages.sh build rust test node fuzz
 scripts/fetch_assets.sh all
+scripts/venv.sh tests >/dev/null
 scripts/build.sh asan
 source scripts/sanitizer_env.sh
 # Comparisons with the slow reference on real models say nothing new under a sanitizer.
