@@ -51,7 +51,7 @@ class ClientTest : public PluginTest {
 TEST_P(ClientTest, CompilesRunsAndDonates) {
   auto client = Open();
   ASSERT_TRUE(client.has_value()) << client.error().ToString();
-  EXPECT_EQ(client->platform(), "cpu");
+  EXPECT_FALSE(client->platform().empty());
   EXPECT_GE(client->num_devices(), 1u);
   auto executable = client->Compile(kModule, {});
   ASSERT_TRUE(executable.has_value()) << executable.error().ToString();

@@ -51,8 +51,9 @@ class PjrtBackend final : public backend::Backend {
                          ToString(weight.encoding));
       }
       const ir::Type type = ir::Type::Weight(weight.encoding, weight.shape);
-      DI_ASSIGN_OR_RETURN(Buffer buffer, client_->Upload(weight.data, type, HostBytes::kForever));
-      weights_[name] = {type, std::move(buffer)};
+      auto buffer = client_->Upload(weight.data, type, HostBytes::kForever);
+      if (!buffer) return About(fmt::format("weight '{}' {}", name, ToString(type)), buffer.error());
+      weights_[name] = {type, *std::move(buffer)};
       weight_bytes_ += type.Bytes();
     }
     return {};

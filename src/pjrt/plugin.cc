@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <string_view>
 
 namespace deepinfer::pjrt {
 namespace {
@@ -61,6 +62,20 @@ ErrorCode CodeOf(PJRT_Error_Code code) {
     default:
       return ErrorCode::kInternal;
   }
+}
+
+// A compiler's message has a line per note; an error is one line for people.
+std::string OnOneLine(std::string_view message) {
+  std::string out;
+  for (const char c : message) {
+    if (c != '\n') {
+      out += c;
+    } else if (!out.empty() && out.back() != ' ') {
+      out += "; ";
+    }
+  }
+  while (!out.empty() && (out.back() == ' ' || out.back() == ';')) out.pop_back();
+  return out;
 }
 
 }  // namespace
@@ -127,7 +142,8 @@ Status Plugin::Check(PJRT_Error* error, const char* call) const {
   DI_PJRT_ARGS(message, PJRT_Error_Message_Args);
   message.error = error;
   api_->PJRT_Error_Message(&message);
-  const std::string text = message.message == nullptr ? "" : std::string(message.message, message.message_size);
+  const std::string text =
+      message.message == nullptr ? "" : OnOneLine(std::string_view(message.message, message.message_size));
   for (PJRT_Error* each : {error, nested}) {
     if (each == nullptr) continue;
     DI_PJRT_ARGS(destroy, PJRT_Error_Destroy_Args);
@@ -135,6 +151,10 @@ Status Plugin::Check(PJRT_Error* error, const char* call) const {
     api_->PJRT_Error_Destroy(&destroy);
   }
   return MakeError(CodeOf(code.code), Label(), "{}: {}", call, text);
+}
+
+tl::unexpected<Error> About(const std::string& what, const Error& error) {
+  return MakeError(error.code, error.where, "{}: {}", what, error.message);
 }
 
 Status Plugin::Await(PJRT_Event* event, const char* call) const {

@@ -3,7 +3,7 @@
 // Only the C API is used (pjrt_c_api.h, from a plugin's package at build time). The major version must be the header's;
 // the table must be long enough and every function that this room calls must be there. A plugin stays loaded for the
 // process's life: its threads cannot be stopped. Errors name the plugin, its API version, the call, and carry the
-// plugin's own message. Thread-safe.
+// plugin's own message on one line. Thread-safe.
 #pragma once
 
 #include <pjrt_c_api.h>
@@ -42,6 +42,9 @@ class Plugin {
   std::string name_;
   const PJRT_Api* api_;
 };
+
+// A plugin's error about something that has a name: "weight 'w' f32[2,2]".
+tl::unexpected<Error> About(const std::string& what, const Error& error);
 
 // An argument struct with its size set.
 template <class T>

@@ -1,6 +1,7 @@
 #include "pjrt/states.h"
 
-#include <vector>
+#include <cstdlib>
+#include <memory>
 
 namespace deepinfer::pjrt {
 
@@ -23,10 +24,16 @@ Result<StateSlot*> PjrtStates::Slot(const ir::Input& input, const ir::Type& type
     return MakeError(ErrorCode::kInvalidArgument, where, "ends at byte {} of buffer '{}', which has {}", end, buffer,
                      allocated->second);
   }
-  const std::vector<std::byte> zeros(static_cast<size_t>(type.Bytes()));
-  DI_ASSIGN_OR_RETURN(Buffer made, client_->Upload(zeros.data(), type, HostBytes::kDuringCall));
+  // Never-written pages are zeros that cost no memory, however large the state.
+  const std::unique_ptr<void, decltype(&std::free)> zeros(std::calloc(1, static_cast<size_t>(type.Bytes()) + 1),
+                                                          &std::free);
+  if (zeros == nullptr) {
+    return MakeError(ErrorCode::kResourceExhausted, where, "there is no memory for the zeros of {}", ToString(type));
+  }
+  auto made = client_->Upload(zeros.get(), type, HostBytes::kDuringCall);
+  if (!made) return About(where + " " + ToString(type), made.error());
   StateSlot& slot = slots_[key];
-  slot = {input.name, type, std::move(made)};
+  slot = {input.name, type, *std::move(made)};
   return &slot;
 }
 

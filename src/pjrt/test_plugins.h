@@ -1,43 +1,56 @@
-// For tests: the plugins to test with. Paths, colon separated, from DEEPINFER_PJRT_TEST_PLUGINS, else from the build.
+// For tests: the plugins to test with. Paths, colon separated, from DEEPINFER_PJRT_TEST_PLUGINS; else the build's own
+// two, then those of installed Python packages, which may be for another platform.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/env.h"
+#include "pjrt/client.h"
 #include "pjrt/plugin_search.h"
 
 namespace deepinfer::pjrt {
 
-inline constexpr int kMaxTestPlugins = 2;
+inline constexpr int kFetchedTestPlugins = 2;
+inline constexpr int kMaxTestPlugins = 3;
 
-inline std::vector<std::string> TestPlugins() {
-  std::string list = GetEnv("DEEPINFER_PJRT_TEST_PLUGINS");
-#ifdef DI_PJRT_TEST_PLUGINS
-  if (list.empty()) list = DI_PJRT_TEST_PLUGINS;
-#endif
-  std::vector<std::string> paths;
-  std::istringstream stream(list);
+inline std::vector<PluginFile> TestPlugins() {
+  const std::string chosen = GetEnv("DEEPINFER_PJRT_TEST_PLUGINS");
+  std::vector<PluginFile> plugins;
+  std::istringstream stream(chosen.empty() ? DI_PJRT_TEST_PLUGINS : chosen);
   for (std::string path; std::getline(stream, path, ':');) {
-    if (!path.empty()) paths.push_back(path);
+    plugins.push_back(FindPlugin(path).value_or(PluginFile{path, path}));  // what is not there fails to load
   }
-  return paths;
+  if (!chosen.empty()) return plugins;
+  for (const PluginFile& installed : ListPlugins(PackageFolders())) {
+    const auto same = [&](const PluginFile& plugin) { return plugin.path == installed.path; };
+    if (std::none_of(plugins.begin(), plugins.end(), same)) plugins.push_back(installed);
+  }
+  return plugins;
 }
 
-// One test per plugin: two plugins in one process would share what their symbols leak.
+// One test per plugin: two plugins in one process would share what their symbols leak. Skipped where there is no such
+// plugin, or no device for one that is installed; the fetched ones must be there if DEEPINFER_REQUIRE_ASSETS=1.
 class PluginTest : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
-    const std::vector<std::string> paths = TestPlugins();
-    if (GetParam() >= static_cast<int>(paths.size())) {
-      GTEST_SKIP() << "no PJRT plugin number " << GetParam() << ": set DEEPINFER_PJRT_TEST_PLUGINS to paths of plugins";
+    const std::vector<PluginFile> plugins = TestPlugins();
+    if (GetParam() >= static_cast<int>(plugins.size())) {
+      const std::string missing = fmt::format("no PJRT plugin number {}", GetParam() + 1);
+      const bool chosen = !GetEnv("DEEPINFER_PJRT_TEST_PLUGINS").empty();
+      const bool required = !chosen && GetParam() < kFetchedTestPlugins && GetEnv("DEEPINFER_REQUIRE_ASSETS") == "1";
+      if (required) FAIL() << missing;
+      GTEST_SKIP() << missing << ": install one, or set DEEPINFER_PJRT_TEST_PLUGINS to paths of plugins";
     }
-    const auto found = FindPlugin(paths[static_cast<size_t>(GetParam())]);
-    ASSERT_TRUE(found.has_value()) << found.error().ToString();
-    file = *found;
+    file = plugins[static_cast<size_t>(GetParam())];
+    if (GetParam() < kFetchedTestPlugins) return;
+    const auto plugin = Plugin::Load(file);
+    ASSERT_TRUE(plugin.has_value()) << plugin.error().ToString();
+    if (const auto client = Client::Create(*plugin); !client) GTEST_SKIP() << client.error().ToString();
   }
 
   PluginFile file;
