@@ -140,29 +140,6 @@ Status LoadedExecutable::Describe() {
   });
 }
 
-Result<std::vector<Buffer>> LoadedExecutable::Execute(const std::vector<PJRT_Buffer*>& arguments) const {
-  DI_PJRT_ARGS(options, PJRT_ExecuteOptions);
-  std::vector<PJRT_Buffer*> outputs(num_outputs_, nullptr);
-  PJRT_Buffer* const* argument_list = arguments.data();
-  PJRT_Buffer** output_list = outputs.data();
-  PJRT_Event* done = nullptr;
-  DI_PJRT_ARGS(args, PJRT_LoadedExecutable_Execute_Args);
-  args.executable = executable_;
-  args.options = &options;
-  args.argument_lists = &argument_list;
-  args.num_devices = 1;
-  args.num_args = arguments.size();
-  args.output_lists = &output_list;
-  args.device_complete_events = &done;
-  DI_RETURN_IF_ERROR(
-      client_->Check(client_->api().PJRT_LoadedExecutable_Execute(&args), "PJRT_LoadedExecutable_Execute"));
-  std::vector<Buffer> results;
-  results.reserve(outputs.size());
-  for (PJRT_Buffer* output : outputs) results.emplace_back(client_, output);
-  DI_RETURN_IF_ERROR(client_->plugin().Await(done, "PJRT_LoadedExecutable_Execute"));
-  return results;
-}
-
 Result<std::string> LoadedExecutable::Serialize() const {
   std::string bytes;
   DI_RETURN_IF_ERROR(WithExecutable([&](PJRT_Executable* executable) -> Status {
@@ -207,17 +184,17 @@ Status Client::Describe() {
   return {};
 }
 
-Result<Buffer> Client::Upload(const void* data, const ir::Type& type, HostBytes life) const {
-  const std::vector<int64_t> dims = type.Shape();
+Result<Buffer> Client::Upload(const void* data, DType dtype, std::span<const int64_t> dims, HostBytes life,
+                              size_t device) const {
   DI_PJRT_ARGS(args, PJRT_Client_BufferFromHostBuffer_Args);
   args.client = handle_->get();
   args.data = data;
-  args.type = TypeOf(type.dtype);
+  args.type = TypeOf(dtype);
   args.dims = dims.data();
   args.num_dims = dims.size();
   args.host_buffer_semantics = life == HostBytes::kForever ? PJRT_HostBufferSemantics_kImmutableZeroCopy
                                                            : PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
-  args.device = devices_[0];
+  args.device = devices_[device];
   DI_RETURN_IF_ERROR(
       handle_->Check(handle_->api().PJRT_Client_BufferFromHostBuffer(&args), "PJRT_Client_BufferFromHostBuffer"));
   Buffer buffer(handle_, args.buffer);

@@ -1,13 +1,14 @@
 // A PJRT client with RAII handles: devices, buffers, executables. Nothing here knows models or steps.
 //
 // Handles keep the client alive. A Buffer is moved, not copied; one that was donated is deleted by the plugin and only
-// its handle remains. Calls block until the plugin is done unless said otherwise; Execute returns once the computation
-// has ended. Errors carry the plugin's name, version and message. Executables and clients are thread-safe as the
-// plugin's are; one Buffer is used by one thread at a time.
+// its handle remains. Calls block until the plugin is done unless said otherwise; launch.h runs an executable. Errors
+// carry the plugin's name, version and message. Executables and clients are thread-safe as the plugin's are; one Buffer
+// is used by one thread at a time.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,7 @@ class LoadedExecutable {
   LoadedExecutable& operator=(LoadedExecutable&&) = delete;
   ~LoadedExecutable();
 
-  // Results in order. Arguments that the module aliases to results are deleted by it.
-  Result<std::vector<Buffer>> Execute(const std::vector<PJRT_Buffer*>& arguments) const;
+  PJRT_LoadedExecutable* get() const { return executable_; }
   Result<std::string> Serialize() const;
   size_t num_outputs() const { return num_outputs_; }
   int64_t temp_bytes() const { return temp_bytes_; }  // scratch on the device; 0 if the plugin cannot say
@@ -83,8 +83,14 @@ class Client {
   const std::string& platform_version() const { return platform_version_; }  // of the compiler behind it
   size_t num_devices() const { return devices_.size(); }
 
-  // To the first device.
-  Result<Buffer> Upload(const void* data, const ir::Type& type, HostBytes life) const;
+  // Dense row-major bytes, to the given device.
+  Result<Buffer> Upload(const void* data, const ir::Type& type, HostBytes life, size_t device = 0) const {
+    return Upload(data, type.dtype, type.Shape(), life, device);
+  }
+  Result<Buffer> Upload(const void* data, DType dtype, std::span<const int64_t> dims, HostBytes life,
+                        size_t device) const;
+  // A handle that the plugin gave; may be null.
+  Buffer Own(PJRT_Buffer* buffer) const { return {handle_, buffer}; }
   // `stablehlo`: MLIR text. What a refused op gives is the plugin's message.
   Result<LoadedExecutable> Compile(const std::string& stablehlo, const CompileOptionsSpec& options) const;
   Result<LoadedExecutable> Deserialize(const std::string& bytes) const;

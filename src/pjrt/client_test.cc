@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "pjrt/launch.h"
 #include "pjrt/test_plugins.h"
 
 namespace deepinfer::pjrt {
@@ -35,14 +36,19 @@ class ClientTest : public PluginTest {
     auto y = Floats(client, {10, 10, 10, 10});
     ASSERT_TRUE(x.has_value() && y.has_value());
     ASSERT_EQ(executable.num_outputs(), 2u);
-    auto results = executable.Execute({x->get(), y->get()});
-    ASSERT_TRUE(results.has_value()) << results.error().ToString();
+    Launch launch(std::make_shared<const Client>(client), executable, /*num_devices=*/1, /*num_arguments=*/2);
+    launch.SetArgument(0, 0, x->get());
+    launch.SetArgument(0, 1, y->get());
+    const Status started = launch.Start();
+    ASSERT_TRUE(started.has_value()) << started.error().ToString();
+    const Buffer results[] = {launch.TakeResult(0, 0), launch.TakeResult(0, 1)};
+    ASSERT_TRUE(launch.Wait());
     EXPECT_TRUE(*x->IsDeleted());  // donated
     EXPECT_FALSE(*y->IsDeleted());
     std::vector<float> sum(4);
     float total = 0;
-    ASSERT_TRUE((*results)[0].Download(sum.data(), 16));
-    ASSERT_TRUE((*results)[1].Download(&total, 4));
+    ASSERT_TRUE(results[0].Download(sum.data(), 16));
+    ASSERT_TRUE(results[1].Download(&total, 4));
     EXPECT_EQ(sum, (std::vector<float>{11, 12, 13, 14}));
     EXPECT_EQ(total, 50);
   }

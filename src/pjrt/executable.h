@@ -1,8 +1,9 @@
 // A step compiled by a plugin. For src/pjrt only.
 //
-// Capture binds host slots and states and runs once; Run copies the metadata in, executes, puts the new content of each
-// state into its slot and copies the outputs out. A state that was not donated is an error: its cache would be copied
-// every step. Errors name the input or output, or carry the plugin's message.
+// Capture binds host slots and states and runs once; Run sends the metadata that changed, executes, puts the new
+// content of each state into its slot and copies the outputs out. The last two are asked for while the plugin computes.
+// A state that was not donated is an error: its cache would be copied every step. Errors name the input or output, or
+// carry the plugin's message.
 #pragma once
 
 #include <map>
@@ -22,8 +23,8 @@ struct Binding {
   struct Argument {
     ir::Input input;
     ir::Type type;
-    int output = -1;                // the output that replaces it, for mutated states
-    PJRT_Buffer* weight = nullptr;  // owned by the backend
+    int output = -1;                    // the output that replaces it, for mutated states
+    std::vector<PJRT_Buffer*> weights;  // by device; owned by the backend
   };
   struct Result {
     std::string name;
@@ -34,11 +35,15 @@ struct Binding {
   std::vector<Result> results;
 };
 
-// Where the time of the steps so far went: in the plugin's execution, and around it.
+// Where the time of the steps so far went. What is done `during` the execution costs nothing where the plugin computes
+// on threads of its own.
 struct StepTimes {
   int64_t steps = 0;
-  double execute_us = 0;
-  double host_us = 0;
+  double before_us = 0;  // addresses checked, metadata compared and sent
+  double call_us = 0;    // in PJRT_LoadedExecutable_Execute, until it returned
+  double during_us = 0;  // old states freed, new ones kept, copies of the outputs started
+  double wait_us = 0;    // until the execution was done
+  double after_us = 0;   // until the outputs were there
 };
 
 class TimedExecutable : public backend::Executable {
@@ -46,7 +51,8 @@ class TimedExecutable : public backend::Executable {
   virtual StepTimes times() const = 0;
 };
 
-Result<std::unique_ptr<backend::Executable>> MakePjrtExecutable(std::shared_ptr<const Client> client, Binding binding,
+Result<std::unique_ptr<backend::Executable>> MakePjrtExecutable(std::shared_ptr<const Client> client,
+                                                                size_t num_devices, Binding binding,
                                                                 LoadedExecutable executable, std::string description);
 
 }  // namespace deepinfer::pjrt

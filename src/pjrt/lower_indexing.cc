@@ -74,31 +74,46 @@ Val LowerTake(const LowerContext& c) {
                   List(Range(rank, c.types[0].rank())), rank, I64Array(sizes)));
 }
 
-// A row whose index is out of range is dropped: that is what scatter does.
+// A row whose index is out of range is dropped: that is what scatter does. Every dimension up to the last indexed one
+// gets an index, a whole dimension between two indexed ones its own: compilers move the indexed dimensions to the
+// front, and where they are not there already, that copies the state twice a step.
 Val LowerIndexPut(const LowerContext& c) {
   Emitter& e = c.e;
   const Val& operand = c.v[0];
   const Val& rows = c.v.back();
   const std::vector<int64_t> dims = c.node.Ints("dims");
+  const int64_t width = *std::max_element(dims.begin(), dims.end()) + 1;
+  const int64_t whole = width - static_cast<int64_t>(dims.size());
   const ir::Dim count = c.v[1].type.dims[0];
+  ir::Type column(DType::kI32, {rows.type.dims.begin(), rows.type.dims.begin() + 1 + whole});
+  column.dims[0] = count;
+  column.dims.emplace_back(1);
   Vals columns;
-  for (size_t i = 1; i + 1 < c.v.size(); ++i) {
-    Val index = c.v[i];
+  int64_t iota_dim = 1;
+  for (int64_t dim = 0; dim < width; ++dim) {
+    const auto operand_index = std::find(dims.begin(), dims.end(), dim) - dims.begin();
+    if (operand_index == static_cast<int64_t>(dims.size())) {
+      columns.push_back(e.Iota(column, iota_dim++));
+      continue;
+    }
+    Val index = c.v[1 + static_cast<size_t>(operand_index)];
     index.type.dims[0] = count;
     if (e.NeedsMask(count)) index = e.Select(e.LiveMask(index.type, 0), index, e.SplatInt(index.type, -1));
-    columns.push_back(e.Reshape(index, {count, 1}));
+    columns.push_back(e.Emit("stablehlo.broadcast_in_dim", {index}, column, "broadcast_dimensions = array<i64: 0>"));
   }
-  const auto width = static_cast<int64_t>(columns.size());
-  const Val indices = width == 1 ? columns[0]
-                                 : e.Emit("stablehlo.concatenate", columns, ir::Type(DType::kI32, {count, width}),
-                                          "dimension = 1 : i64");
+  ir::Type table = column;
+  table.dims.back() = width;
+  const Val indices =
+      width == 1 ? columns[0]
+                 : e.Emit("stablehlo.concatenate", columns, table, fmt::format("dimension = {} : i64", whole + 1));
   const ir::Type scalar(operand.type.dtype, {});
   const std::string replace = e.Region({scalar, scalar}, [](const Vals& v) { return Vals{v[1]}; });
+  const std::string indexed = List(Range(0, width));
   return e.Emit("stablehlo.scatter", {operand, indices, rows}, operand.type,
                 fmt::format("indices_are_sorted = false, scatter_dimension_numbers = "
                             "#stablehlo.scatter<update_window_dims = {}, inserted_window_dims = {}, "
-                            "scatter_dims_to_operand_dims = {}, index_vector_dim = 1>, unique_indices = false",
-                            List(Range(1, rows.type.rank())), List(dims), List(dims)),
+                            "scatter_dims_to_operand_dims = {}, index_vector_dim = {}>, unique_indices = false",
+                            List(Range(1 + whole, rows.type.rank())), indexed, indexed, 1 + whole),
                 {replace});
 }
 

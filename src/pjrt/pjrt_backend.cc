@@ -61,7 +61,7 @@ class PjrtBackend final : public backend::Backend {
 
   Result<std::unique_ptr<backend::StateSet>> AllocateStates(
       const std::map<std::string, int64_t>& bytes_by_buffer) override {
-    return std::make_unique<PjrtStates>(client_, bytes_by_buffer);
+    return std::make_unique<PjrtStates>(client_, /*num_devices=*/1, bytes_by_buffer);
   }
 
   Result<std::unique_ptr<backend::Executable>> Compile(const ir::Module& module,
@@ -78,7 +78,8 @@ class PjrtBackend final : public backend::Backend {
       const std::lock_guard<std::mutex> lock(mutex_);
       notes_.push_back(compiled.note);
     }
-    return MakePjrtExecutable(client_, std::move(binding), std::move(compiled.executable), std::move(description));
+    return MakePjrtExecutable(client_, /*num_devices=*/1, std::move(binding), std::move(compiled.executable),
+                              std::move(description));
   }
 
   Status Finalize() override { return {}; }
@@ -111,7 +112,8 @@ class PjrtBackend final : public backend::Backend {
         return MakeError(ErrorCode::kInvalidArgument, "input '" + input.name + "'", "a step has no plain arguments");
       }
       if (input.kind == ir::InputKind::kWeight) {
-        DI_ASSIGN_OR_RETURN(argument.weight, FindWeight(input.name, argument.type));
+        DI_ASSIGN_OR_RETURN(PJRT_Buffer* const weight, FindWeight(input.name, argument.type));
+        argument.weights = {weight};
       }
       binding.arguments.push_back(std::move(argument));
     }

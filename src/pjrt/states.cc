@@ -30,10 +30,14 @@ Result<StateSlot*> PjrtStates::Slot(const ir::Input& input, const ir::Type& type
   if (zeros == nullptr) {
     return MakeError(ErrorCode::kResourceExhausted, where, "there is no memory for the zeros of {}", ToString(type));
   }
-  auto made = client_->Upload(zeros.get(), type, HostBytes::kDuringCall);
-  if (!made) return About(where + " " + ToString(type), made.error());
+  std::vector<Buffer> buffers;
+  for (size_t device = 0; device < num_devices_; ++device) {
+    auto made = client_->Upload(zeros.get(), type, HostBytes::kDuringCall, device);
+    if (!made) return About(where + " " + ToString(type), made.error());
+    buffers.push_back(*std::move(made));
+  }
   StateSlot& slot = slots_[key];
-  slot = {input.name, type, *std::move(made)};
+  slot = {input.name, type, std::move(buffers)};
   return &slot;
 }
 

@@ -1,14 +1,15 @@
 // States on a device: named slots, one per view, each holding the buffer with the state's newest content.
 //
 // A plugin cannot donate a part of a buffer, so K and V, views of one host buffer elsewhere, are two slots here, told
-// apart by buffer and offset. A slot is made, zeroed, when the first graph asks for it; graphs of all buckets share it
-// and must agree on its type. A step replaces the buffer in the slot. Slots do not move. Used by the step loop's
-// thread.
+// apart by buffer and offset. A slot is made, zeroed on every device, when the first graph asks for it; graphs of all
+// buckets share it and must agree on its type. A step replaces the buffers in the slot. Slots do not move. Used by the
+// step loop's thread.
 #pragma once
 
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backend/backend.h"
 #include "pjrt/client.h"
@@ -18,13 +19,14 @@ namespace deepinfer::pjrt {
 struct StateSlot {
   std::string name;
   ir::Type type;
-  Buffer buffer;
+  std::vector<Buffer> buffers;  // by device
 };
 
 class PjrtStates final : public backend::StateSet {
  public:
-  PjrtStates(std::shared_ptr<const Client> client, std::map<std::string, int64_t> bytes_by_buffer)
-      : client_(std::move(client)), bytes_(std::move(bytes_by_buffer)) {}
+  // On the first `num_devices` devices.
+  PjrtStates(std::shared_ptr<const Client> client, size_t num_devices, std::map<std::string, int64_t> bytes_by_buffer)
+      : client_(std::move(client)), num_devices_(num_devices), bytes_(std::move(bytes_by_buffer)) {}
 
   void* Address(const std::string& /*buffer*/) const override { return nullptr; }
   Status Read(const std::string& buffer, int64_t offset, void* to, int64_t bytes) const override;
@@ -38,6 +40,7 @@ class PjrtStates final : public backend::StateSet {
   Result<Key> Find(const std::string& buffer, int64_t offset, int64_t bytes) const;
 
   std::shared_ptr<const Client> client_;
+  size_t num_devices_;
   std::map<std::string, int64_t> bytes_;
   std::map<Key, StateSlot> slots_;
 };
