@@ -52,13 +52,13 @@ Result<PjrtStates::Key> PjrtStates::Find(const std::string& buffer, int64_t offs
 
 Status PjrtStates::Read(const std::string& buffer, int64_t offset, void* to, int64_t bytes) const {
   DI_ASSIGN_OR_RETURN(const Key key, Find(buffer, offset, bytes));
-  return slots_.at(key).buffer.Download(to, static_cast<size_t>(bytes));
+  return slots_.at(key).buffers.front().Download(to, static_cast<size_t>(bytes));
 }
 
 Status PjrtStates::Write(const std::string& buffer, int64_t offset, const void* from, int64_t bytes) {
   DI_ASSIGN_OR_RETURN(const Key key, Find(buffer, offset, bytes));
   StateSlot& slot = slots_.at(key);
-  DI_ASSIGN_OR_RETURN(slot.buffer, client_->Upload(from, slot.type, HostBytes::kDuringCall));
+  DI_ASSIGN_OR_RETURN(slot.buffers.front(), client_->Upload(from, slot.type, HostBytes::kDuringCall));
   return {};
 }
 
