@@ -36,6 +36,7 @@ Result<bool> InlineBreaks(ir::Module* module, const PassContext& context);
 Result<bool> DecomposeUnclaimed(ir::Module* module, const PassContext& context);
 Result<bool> FuseAddNorm(ir::Module* module, const PassContext& context);
 Result<bool> FuseLinears(ir::Module* module, const PassContext& context);
+Result<bool> NarrowDots(ir::Module* module, const PassContext& context);
 Result<bool> ConstantFold(ir::Module* module, const PassContext& context);
 Result<bool> EliminateCommonSubexpressions(ir::Module* module, const PassContext& context);
 Result<bool> EliminateDeadCode(ir::Module* module, const PassContext& context);

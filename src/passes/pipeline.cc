@@ -15,6 +15,7 @@ const std::vector<Pass>& AllPasses() {
       {"fuse_add_norm", FuseAddNorm, "add + rms_norm becomes add_rms_norm"},
       {"fuse_linears", FuseLinears, "projections of one input become multi_linear"},
       {"decompose", DecomposeUnclaimed, "composites without a kernel become primitives"},
+      {"narrow_dots", NarrowDots, "a dot of two values widened from bf16 reads them as bf16"},
       {"constant_fold", ConstantFold, "nodes of constants become constants"},
       {"cse", EliminateCommonSubexpressions, "equal pure nodes are computed once"},
       {"dce", EliminateDeadCode, "values nobody reads are not computed"},

@@ -7,7 +7,7 @@ backend::Caps StableHloCaps() {
 }
 
 std::vector<std::string> StableHloPasses() {
-  return {"functionalize", "decompose", "constant_fold", "cse", "dce"};
+  return {"functionalize", "decompose", "narrow_dots", "constant_fold", "cse", "dce"};
 }
 
 }  // namespace deepinfer::pjrt

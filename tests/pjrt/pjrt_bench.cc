@@ -61,8 +61,7 @@ Result<ir::Module> Record(const models::Model& model, const Flags& flags, const 
   shape.activations = flags.activations == "bf16" ? DType::kBF16 : DType::kF32;
   shape.kv = shape.activations;
   DI_ASSIGN_OR_RETURN(ir::Module module, model.Record(shape, models::PlainWeights(model, WeightEncoding(flags))));
-  DI_RETURN_IF_ERROR(
-      passes::RunPipeline(&module, {}, {{"functionalize", "decompose", "constant_fold", "cse", "dce"}, {}, {}}));
+  DI_RETURN_IF_ERROR(passes::RunPipeline(&module, {}, {StableHloPasses(), {}, {}}));
   return module;
 }
 
