@@ -1,7 +1,8 @@
 // The CompileOptionsProto that PJRT_Client_Compile takes, encoded by hand: no protobuf.
 //
-// One replica, one partition. Overrides set fields of XLA's DebugOptions by name (env_option_overrides). Field numbers:
-// xla/pjrt/proto/compile_options.proto, stable since API 0.30. Pure; thread-safe.
+// Replicas run on the client's devices in order: its default assignment. Overrides set fields of XLA's DebugOptions by
+// name (env_option_overrides). Field numbers: xla/pjrt/proto/compile_options.proto, stable since API 0.30. Pure;
+// thread-safe.
 #pragma once
 
 #include <map>

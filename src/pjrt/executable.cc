@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/step_io.h"
+#include "ir/collective.h"
 #include "pjrt/launch.h"
 
 namespace deepinfer::pjrt {
@@ -83,12 +84,13 @@ class PjrtExecutable final : public TimedExecutable {
     metadata_.clear();
     states_.clear();
     host_results_.clear();
+    if (states != nullptr && states->num_devices() != launch_.num_devices()) {
+      return MakeError(ErrorCode::kInvalidArgument, "states", "are not those of {} ranks", launch_.num_devices());
+    }
     for (size_t i = 0; i < binding_.arguments.size(); ++i) {
       const Binding::Argument& argument = binding_.arguments[i];
       if (argument.input.kind == ir::InputKind::kMetadata) {
-        DI_ASSIGN_OR_RETURN(const void* host, backend::MetadataAddress(io, argument.input.name, argument.type));
-        metadata_.push_back({i, argument.type.dtype, argument.type.Shape(), host, {}, {}});
-        metadata_.back().sent.resize(static_cast<size_t>(argument.type.Bytes()));
+        DI_RETURN_IF_ERROR(BindMetadata(io, i));
       } else if (argument.input.kind == ir::InputKind::kState) {
         if (states == nullptr) {
           return MakeError(ErrorCode::kInvalidArgument, "state '" + argument.input.name + "'",
@@ -110,6 +112,29 @@ class PjrtExecutable final : public TimedExecutable {
     }
     copies_.reserve(host_results_.size());
     retired_.reserve(states_.size() * launch_.num_devices());
+    return {};
+  }
+
+  Status BindMetadata(const backend::StepIo& io, size_t index) {
+    const Binding::Argument& argument = binding_.arguments[index];
+    if (argument.input.name == ir::kRankInput && argument.type == ir::Type(DType::kI32, {})) return BindRank(index);
+    DI_ASSIGN_OR_RETURN(const void* host, backend::MetadataAddress(io, argument.input.name, argument.type));
+    metadata_.push_back({index, argument.type.dtype, argument.type.Shape(), host, {}, {}});
+    metadata_.back().sent.resize(static_cast<size_t>(argument.type.Bytes()));
+    return {};
+  }
+
+  // What tells the ranks apart; it never changes.
+  Status BindRank(size_t argument) {
+    for (size_t device = ranks_.size(); device < launch_.num_devices(); ++device) {
+      const auto rank = static_cast<int32_t>(device);
+      DI_ASSIGN_OR_RETURN(Buffer buffer,
+                          client_->Upload(&rank, ir::Type(DType::kI32, {}), HostBytes::kDuringCall, device));
+      ranks_.push_back(std::move(buffer));
+    }
+    for (size_t device = 0; device < ranks_.size(); ++device) {
+      launch_.SetArgument(device, argument, ranks_[device].get());
+    }
     return {};
   }
 
@@ -205,6 +230,7 @@ class PjrtExecutable final : public TimedExecutable {
   bool captured_ = false;
   backend::StateSet* state_set_ = nullptr;
   backend::AddressGuard guard_;
+  std::vector<Buffer> ranks_;  // by device: its number, if the step asks for it
   std::vector<Metadata> metadata_;
   std::vector<State> states_;
   std::vector<HostResult> host_results_;

@@ -99,6 +99,11 @@ Result<Vals> Lower(const LowerContext& c) {
       return LowerSort(c);
     case Op::kTopK:
       return LowerTopK(c);
+    case Op::kAllReduce:
+    case Op::kAllGather:
+    case Op::kReduceScatter:
+    case Op::kAllToAll:
+      return LowerCollective(c);
     case Op::kCall:
       return LowerCall(c, c.node.Str("callee"), 0);
     case Op::kBreak:

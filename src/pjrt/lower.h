@@ -36,6 +36,7 @@ Val LowerIndexPut(const LowerContext& c);
 Val LowerDynamicSlice(const LowerContext& c);  // and the update
 Vals LowerSort(const LowerContext& c);
 Vals LowerTopK(const LowerContext& c);
+Result<Vals> LowerCollective(const LowerContext& c);
 Vals LowerCall(const LowerContext& c, const std::string& callee, size_t first_operand);
 Vals LowerCase(const LowerContext& c);
 Vals LowerCustomCall(const LowerContext& c);

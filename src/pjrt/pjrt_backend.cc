@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "ir/collective.h"
 #include "pjrt/executable.h"
 #include "pjrt/executable_store.h"
 #include "pjrt/stablehlo.h"
@@ -15,12 +16,13 @@ namespace {
 
 struct Weight {
   ir::Type type;
-  Buffer buffer;
+  std::vector<Buffer> buffers;  // by rank
 };
 
 // Bits are those that were written down: no f32 kept where bf16 is asked for, and NaN survives min and max.
-CompileOptionsSpec OptionsFor(const Client& client) {
+CompileOptionsSpec OptionsFor(const Client& client, int64_t ranks) {
   CompileOptionsSpec options;
+  options.num_replicas = ranks;
   const std::string& platform = client.platform();
   if (platform == "cpu" || platform == "cuda" || platform == "rocm") {
     options.overrides["xla_allow_excess_precision"] = false;
@@ -31,43 +33,41 @@ CompileOptionsSpec OptionsFor(const Client& client) {
 
 class PjrtBackend final : public backend::Backend {
  public:
-  PjrtBackend(std::shared_ptr<const Client> client, const std::string& cache_dir)
-      : client_(std::move(client)), store_(client_, cache_dir), options_(OptionsFor(*client_)) {}
+  PjrtBackend(std::shared_ptr<const Client> client, const PjrtOptions& options)
+      : client_(std::move(client)),
+        ranks_(static_cast<size_t>(options.ranks)),
+        store_(client_, options.cache_dir),
+        options_(OptionsFor(*client_, options.ranks)) {}
 
   const char* name() const override { return "pjrt"; }
-  backend::Caps caps() const override { return StableHloCaps(); }
+  backend::Caps caps() const override {
+    backend::Caps caps = StableHloCaps();
+    caps.ranks = options_.num_replicas;
+    return caps;
+  }
   std::string target() const override {
     const std::string& identity = store_.identity();
-    return fmt::format("pjrt-{}-{}-{:016x}", client_->platform(), client_->plugin().version(),
-                       XXH3_64bits(identity.data(), identity.size()));
+    return fmt::format("pjrt-{}-{}-{:016x}-{}", client_->platform(), client_->plugin().version(),
+                       XXH3_64bits(identity.data(), identity.size()), ranks_);
   }
   std::vector<std::string> passes() const override { return StableHloPasses(); }
   bool Claims(const ir::Function& /*function*/, const ir::Node& /*node*/) const override { return false; }
 
   Status SetWeights(backend::WeightMap weights, const std::string& /*identity*/) override {
-    for (const auto& [name, weight] : weights) {
-      if (weight.encoding != Encoding::kF32 && weight.encoding != Encoding::kBF16) {
-        return MakeError(ErrorCode::kUnsupported, "weight '" + name + "'", "is {}; the pjrt backend reads f32 and bf16",
-                         ToString(weight.encoding));
-      }
-      const ir::Type type = ir::Type::Weight(weight.encoding, weight.shape);
-      auto buffer = client_->Upload(weight.data, type, HostBytes::kForever);
-      if (!buffer) return About(fmt::format("weight '{}' {}", name, ToString(type)), buffer.error());
-      weights_[name] = {type, *std::move(buffer)};
-      weight_bytes_ += type.Bytes();
-    }
+    for (const auto& [name, weight] : weights) DI_RETURN_IF_ERROR(SetWeight(name, weight));
     return {};
   }
 
   Result<std::unique_ptr<backend::StateSet>> AllocateStates(
       const std::map<std::string, int64_t>& bytes_by_buffer) override {
-    return std::make_unique<PjrtStates>(client_, /*num_devices=*/1, bytes_by_buffer);
+    return std::make_unique<PjrtStates>(client_, ranks_, bytes_by_buffer);
   }
 
   Result<std::unique_ptr<backend::Executable>> Compile(const ir::Module& module,
                                                        const backend::CompileOptions& options) override {
+    DI_RETURN_IF_ERROR(CheckRanks(module));
     DI_RETURN_IF_ERROR(CheckBreaks(module, options));
-    DI_ASSIGN_OR_RETURN(const std::string text, PrintStableHlo(module));
+    DI_ASSIGN_OR_RETURN(const std::string text, PrintStableHloFor(module, options_.num_replicas));
     DI_ASSIGN_OR_RETURN(Binding binding, Bind(module));
     DI_ASSIGN_OR_RETURN(Compiled compiled, store_.Get(text, options_));
     std::string description =
@@ -78,7 +78,7 @@ class PjrtBackend final : public backend::Backend {
       const std::lock_guard<std::mutex> lock(mutex_);
       notes_.push_back(compiled.note);
     }
-    return MakePjrtExecutable(client_, /*num_devices=*/1, std::move(binding), std::move(compiled.executable),
+    return MakePjrtExecutable(client_, ranks_, std::move(binding), std::move(compiled.executable),
                               std::move(description));
   }
 
@@ -90,6 +90,35 @@ class PjrtBackend final : public backend::Backend {
   }
 
  private:
+  Status SetWeight(const std::string& name, const backend::WeightData& weight) {
+    if (weight.encoding != Encoding::kF32 && weight.encoding != Encoding::kBF16) {
+      return MakeError(ErrorCode::kUnsupported, "weight '" + name + "'", "is {}; the pjrt backend reads f32 and bf16",
+                       ToString(weight.encoding));
+    }
+    if (!weight.shards.empty() && weight.shards.size() != ranks_) {
+      return MakeError(ErrorCode::kInvalidArgument, "weight '" + name + "'", "is of {} ranks, this backend runs {}",
+                       weight.shards.size(), ranks_);
+    }
+    const ir::Type type = ir::Type::Weight(weight.encoding, weight.shape);
+    std::vector<Buffer> buffers;
+    for (size_t rank = 0; rank < ranks_; ++rank) {
+      auto buffer = client_->Upload(weight.DataOf(rank), type, HostBytes::kForever, rank);
+      if (!buffer) return About(fmt::format("weight '{}' {}", name, ToString(type)), buffer.error());
+      buffers.push_back(*std::move(buffer));
+      weight_bytes_ += type.Bytes();
+    }
+    weights_[name] = {type, std::move(buffers)};
+    return {};
+  }
+
+  // A module without collectives is run by every rank for itself.
+  Status CheckRanks(const ir::Module& module) const {
+    const int64_t world = ir::WorldSize(module);
+    if (world == 1 || world == options_.num_replicas) return {};
+    return MakeError(ErrorCode::kInvalidArgument, "module", "the step is of {} ranks, this backend runs {}", world,
+                     ranks_);
+  }
+
   static Status CheckBreaks(const ir::Module& module, const backend::CompileOptions& options) {
     if (options.mode == backend::GraphMode::kFull || options.breaks == nullptr) return {};
     for (const ir::Function& function : module.functions) {
@@ -112,8 +141,7 @@ class PjrtBackend final : public backend::Backend {
         return MakeError(ErrorCode::kInvalidArgument, "input '" + input.name + "'", "a step has no plain arguments");
       }
       if (input.kind == ir::InputKind::kWeight) {
-        DI_ASSIGN_OR_RETURN(PJRT_Buffer* const weight, FindWeight(input.name, argument.type));
-        argument.weights = {weight};
+        DI_ASSIGN_OR_RETURN(argument.weights, FindWeight(input.name, argument.type));
       }
       binding.arguments.push_back(std::move(argument));
     }
@@ -127,7 +155,7 @@ class PjrtBackend final : public backend::Backend {
     return binding;
   }
 
-  Result<PJRT_Buffer*> FindWeight(const std::string& name, const ir::Type& type) const {
+  Result<std::vector<PJRT_Buffer*>> FindWeight(const std::string& name, const ir::Type& type) const {
     const auto weight = weights_.find(name);
     if (weight == weights_.end()) return MakeError(ErrorCode::kNotFound, "weight '" + name + "'", "is not loaded");
     const ir::Type& have = weight->second.type;
@@ -135,10 +163,13 @@ class PjrtBackend final : public backend::Backend {
       return MakeError(ErrorCode::kInvalidArgument, "weight '" + name + "'", "is {} where the graph wants {}",
                        ToString(have), ToString(type));
     }
-    return weight->second.buffer.get();
+    std::vector<PJRT_Buffer*> buffers;
+    for (const Buffer& buffer : weight->second.buffers) buffers.push_back(buffer.get());
+    return buffers;
   }
 
   const std::shared_ptr<const Client> client_;
+  const size_t ranks_;
   const ExecutableStore store_;
   const CompileOptionsSpec options_;
   std::map<std::string, Weight> weights_;
@@ -153,7 +184,11 @@ Result<std::unique_ptr<backend::Backend>> CreatePjrtBackend(const PjrtOptions& o
   DI_ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(options.plugin));
   DI_ASSIGN_OR_RETURN(std::shared_ptr<const Plugin> plugin, Plugin::Load(file));
   DI_ASSIGN_OR_RETURN(Client client, Client::Create(std::move(plugin)));
-  return std::make_unique<PjrtBackend>(std::make_shared<const Client>(std::move(client)), options.cache_dir);
+  if (options.ranks < 1 || options.ranks > static_cast<int64_t>(client.num_devices())) {
+    return MakeError(ErrorCode::kInvalidArgument, client.plugin().Label(), "has {} devices, {} are needed",
+                     client.num_devices(), options.ranks);
+  }
+  return std::make_unique<PjrtBackend>(std::make_shared<const Client>(std::move(client)), options);
 }
 
 }  // namespace deepinfer::pjrt

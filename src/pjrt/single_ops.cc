@@ -7,6 +7,7 @@
 
 #include "base/half.h"
 #include "ir/builder.h"
+#include "ir/collective.h"
 #include "passes/pass.h"
 
 namespace deepinfer::pjrt {
@@ -131,6 +132,24 @@ void AddShape(List* list) {
   list->Plain(Op::kBroadcastInDim, "scalar", {Type(DType::kF32, {})}, {{"dims", Ints{}}}, {Type(DType::kF32, {2, 3})});
 }
 
+// Of a world of one rank, which any backend runs.
+void AddCollectives(List* list) {
+  for (const DType dtype : kAll) {
+    const std::string name = ToString(dtype);
+    const Type type(dtype, {4, 6});
+    if (dtype != DType::kI1) {
+      for (const char* kind : {"sum", "max"}) {
+        const AttrMap attrs = {{"kind", std::string(kind)}, {"dim", int64_t{1}}};
+        list->Plain(Op::kReduceScatter, kind + ("." + name), {type}, ir::OverAllRanks(1, attrs));
+        list->Plain(Op::kAllReduce, kind + ("." + name), {type}, ir::OverAllRanks(1, {{"kind", std::string(kind)}}));
+      }
+    }
+    list->Plain(Op::kAllGather, name, {type}, ir::OverAllRanks(1, {{"dim", int64_t{0}}}));
+    list->Plain(Op::kAllToAll, name, {type},
+                ir::OverAllRanks(1, {{"split_dim", int64_t{0}}, {"concat_dim", int64_t{1}}}));
+  }
+}
+
 AttrMap DotAttrs(Ints lhs_batch, Ints rhs_batch, Ints lhs_contract, Ints rhs_contract, const std::string& dtype) {
   AttrMap attrs = {{"lhs_batch", std::move(lhs_batch)},
                    {"rhs_batch", std::move(rhs_batch)},
@@ -238,6 +257,7 @@ std::vector<SingleOp> SingleOps() {
   AddShape(&list);
   AddContractions(&list);
   AddIndexing(&list);
+  AddCollectives(&list);
   AddStructure(&list);
   return std::move(list.items);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/collective.h"
 #include "pjrt/lower.h"
 #include "pjrt/mlir_text.h"
 
@@ -87,10 +88,14 @@ std::string FunctionSymbol(const std::string& name) {
 }
 
 Result<std::string> PrintStableHlo(const ir::Module& module) {
+  return PrintStableHloFor(module, ir::WorldSize(module));
+}
+
+Result<std::string> PrintStableHloFor(const ir::Module& module, int64_t ranks) {
   if (module.functions.empty()) return MakeError(ErrorCode::kInvalidArgument, "module", "has no function");
   std::string text =
-      fmt::format("module {} attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}} {{\n",
-                  MlirSymbol(module.entry().name));
+      fmt::format("module {} attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = {} : i32}} {{\n",
+                  MlirSymbol(module.entry().name), ranks);
   for (const ir::Function& function : module.functions) {
     DI_ASSIGN_OR_RETURN(const std::string printed, FunctionPrinter(module, function).Print());
     text += printed;

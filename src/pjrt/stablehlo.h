@@ -2,12 +2,14 @@
 //
 // The step becomes @main, other functions private ones; a state that the step mutates carries tf.aliasing_output from
 // io_map. The module must have been functionalized and decomposed: kUnsupported names what is left, and an input whose
-// type is encoded. A break is a call of its body. Where the module has live counts, padding never reaches live
-// elements. The text is canonical (same module, same text) and uses stable core ops in generic form. Numerics are the
-// interpreter's (interp/interp.h) up to the order of sums and the error of elementary functions; an integer beyond 2^24
-// may be rounded twice on its way to bf16. Pure; thread-safe. Source: the StableHLO specification 1.x.
+// type is encoded. A break is a call of its body. A rank is a replica, and mhlo.num_replicas their number; collectives
+// are over replicas. Where the module has live counts, padding never reaches live elements. The text is canonical (same
+// module, same text) and uses stable core ops in generic form. Numerics are the interpreter's (interp/interp.h) up to
+// the order of sums and the error of elementary functions; an integer beyond 2^24 may be rounded twice on its way to
+// bf16. Pure; thread-safe. Source: the StableHLO specification 1.x.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/error.h"
@@ -15,7 +17,10 @@
 
 namespace deepinfer::pjrt {
 
+// For as many ranks as its collectives are over.
 Result<std::string> PrintStableHlo(const ir::Module& module);
+// A module without collectives can be run by any number of ranks, each for itself.
+Result<std::string> PrintStableHloFor(const ir::Module& module, int64_t ranks);
 
 // The symbol of a function other than the step: "@f.NAME", so that none is called @main.
 std::string FunctionSymbol(const std::string& name);

@@ -28,6 +28,7 @@ class PjrtStates final : public backend::StateSet {
   PjrtStates(std::shared_ptr<const Client> client, size_t num_devices, std::map<std::string, int64_t> bytes_by_buffer)
       : client_(std::move(client)), num_devices_(num_devices), bytes_(std::move(bytes_by_buffer)) {}
 
+  size_t num_devices() const { return num_devices_; }
   void* Address(const std::string& /*buffer*/) const override { return nullptr; }
   Status Read(const std::string& buffer, int64_t offset, void* to, int64_t bytes) const override;
   Status Write(const std::string& buffer, int64_t offset, const void* from, int64_t bytes) override;

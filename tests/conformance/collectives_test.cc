@@ -15,6 +15,10 @@
 #include "passes/pass.h"
 #include "recorder.h"
 #include "reference/reference.h"
+#ifdef DI_HAVE_PJRT
+#include "pjrt/pjrt_backend.h"
+#include "pjrt/test_plugins.h"
+#endif
 
 namespace deepinfer::conformance {
 namespace {
@@ -31,13 +35,23 @@ struct Target {
 };
 
 const std::vector<Target>& Targets() {
-  static const std::vector<Target> kTargets = {
-      {"reference", [](int64_t ranks) { return reference::CreateReferenceBackend({.threads = 2, .ranks = ranks}); }},
-      {"reference_poisoned",
-       [](int64_t ranks) {
-         return reference::CreateReferenceBackend({.threads = 1, .poison_padding = true, .ranks = ranks});
-       }},
-  };
+  static const std::vector<Target> kTargets = [] {
+    std::vector<Target> targets = {
+        {"reference", [](int64_t ranks) { return reference::CreateReferenceBackend({.threads = 2, .ranks = ranks}); }},
+        {"reference_poisoned",
+         [](int64_t ranks) {
+           return reference::CreateReferenceBackend({.threads = 1, .poison_padding = true, .ranks = ranks});
+         }},
+    };
+#ifdef DI_HAVE_PJRT
+    for (const pjrt::PluginFile& plugin : pjrt::TestPlugins()) {
+      targets.push_back({fmt::format("pjrt_plugin_{}", targets.size() - 1), [plugin](int64_t ranks) {
+                           return pjrt::CreatePjrtBackend({.plugin = plugin.path, .ranks = ranks});
+                         }});
+    }
+#endif
+    return targets;
+  }();
   return kTargets;
 }
 
