@@ -1,5 +1,8 @@
-// Collectives over replicas: every rank is one. Floats are combined as f32 and rounded once, as elsewhere.
+// Collectives over replicas: every rank is one. Floats are summed as f32 and rounded once, as elsewhere. Their maximum
+// is taken of integers in the same order, where NaN is the largest: libraries of collectives lose a NaN.
 #include <fmt/format.h>
+
+#include <limits>
 
 #include "ir/collective.h"
 #include "pjrt/lower.h"
@@ -7,6 +10,8 @@
 
 namespace deepinfer::pjrt {
 namespace {
+
+constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
 
 std::string GroupsAttr(const ir::ReplicaGroups& groups) {
   const auto size = static_cast<size_t>(groups.group_size);
@@ -18,12 +23,32 @@ std::string GroupsAttr(const ir::ReplicaGroups& groups) {
   return fmt::format("replica_groups = dense<[{}]> : tensor<{}x{}xi64>", rows, groups.ranks.size() / size, size);
 }
 
+// Turns the bits of an f32 into its place among all, and back: the magnitude bits of a negative one are reversed.
+Val FlipNegative(Emitter& e, const Val& bits) {
+  const Val sign = e.Same("stablehlo.shift_right_arithmetic", {bits, e.SplatInt(bits.type, 31)});
+  const Val flip = e.Same("stablehlo.and", {sign, e.SplatInt(bits.type, kLargest)});
+  return e.Same("stablehlo.xor", {bits, flip});
+}
+
+// The largest place is that of a NaN.
+Val PlaceOf(Emitter& e, const Val& x) {
+  const ir::Type type = x.type.WithDType(DType::kI32);
+  const Val place = FlipNegative(e, e.Emit("stablehlo.bitcast_convert", {x}, type));
+  return e.Select(e.Compare(x, x, "ne"), e.SplatInt(type, kLargest), place);
+}
+
 Val Combine(const LowerContext& c, const char* op, const std::string& attrs) {
-  const Val x = c.e.Widen(c.v[0]);
-  const char* reducer = c.node.Str("kind") == "max" ? "stablehlo.maximum" : "stablehlo.add";
-  const Val combined =
-      c.e.Emit(op, {x}, c.types[0].WithDType(x.type.dtype), attrs, {c.e.BinaryRegion(x.type.dtype, reducer)});
-  return c.e.Convert(combined, c.types[0].dtype);
+  Emitter& e = c.e;
+  const bool max = c.node.Str("kind") == "max";
+  const bool placed = max && IsFloat(c.types[0].dtype);
+  Val x = e.Widen(c.v[0]);
+  if (placed) x = PlaceOf(e, x);
+  const std::string reducer = e.BinaryRegion(x.type.dtype, max ? "stablehlo.maximum" : "stablehlo.add");
+  Val combined = e.Emit(op, {x}, c.types[0].WithDType(x.type.dtype), attrs, {reducer});
+  if (placed) {
+    combined = e.Emit("stablehlo.bitcast_convert", {FlipNegative(e, combined)}, combined.type.WithDType(DType::kF32));
+  }
+  return e.Convert(combined, c.types[0].dtype);
 }
 
 }  // namespace
