@@ -35,25 +35,33 @@ inline std::vector<PluginFile> TestPlugins() {
 
 // One test per plugin: two plugins in one process would share what their symbols leak. Skipped where there is no such
 // plugin, or no device for one that is installed; the fetched ones must be there if DEEPINFER_REQUIRE_ASSETS=1.
-class PluginTest : public testing::TestWithParam<int> {
+template <class Param>
+class PluginParamTest : public testing::TestWithParam<Param> {
  protected:
+  virtual int Number() const = 0;  // of the plugin, from 0
+
   void SetUp() override {
     const std::vector<PluginFile> plugins = TestPlugins();
-    if (GetParam() >= static_cast<int>(plugins.size())) {
-      const std::string missing = fmt::format("no PJRT plugin number {}", GetParam() + 1);
+    if (Number() >= static_cast<int>(plugins.size())) {
+      const std::string missing = fmt::format("no PJRT plugin number {}", Number() + 1);
       const bool chosen = !GetEnv("DEEPINFER_PJRT_TEST_PLUGINS").empty();
-      const bool required = !chosen && GetParam() < kFetchedTestPlugins && GetEnv("DEEPINFER_REQUIRE_ASSETS") == "1";
+      const bool required = !chosen && Number() < kFetchedTestPlugins && GetEnv("DEEPINFER_REQUIRE_ASSETS") == "1";
       if (required) FAIL() << missing;
       GTEST_SKIP() << missing << ": install one, or set DEEPINFER_PJRT_TEST_PLUGINS to paths of plugins";
     }
-    file = plugins[static_cast<size_t>(GetParam())];
-    if (GetParam() < kFetchedTestPlugins) return;
+    file = plugins[static_cast<size_t>(Number())];
+    if (Number() < kFetchedTestPlugins) return;
     const auto plugin = Plugin::Load(file);
     ASSERT_TRUE(plugin.has_value()) << plugin.error().ToString();
     if (const auto client = Client::Create(*plugin); !client) GTEST_SKIP() << client.error().ToString();
   }
 
   PluginFile file;
+};
+
+class PluginTest : public PluginParamTest<int> {
+ protected:
+  int Number() const override { return GetParam(); }
 };
 
 }  // namespace deepinfer::pjrt

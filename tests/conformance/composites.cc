@@ -28,12 +28,6 @@ Rows TokenRows(const Problem& p, Recorder* r) {
   return rows;
 }
 
-double MaxAbs(const std::vector<float>& values) {
-  double max = 0;
-  for (const float v : values) max = std::isfinite(v) ? std::max<double>(max, std::fabs(v)) : max;
-  return max;
-}
-
 // The roundings of a sum of K products are a random walk over partial sums that are one themselves: its deviation is
 // about 2^-24 * |x| * |w| in norms, whatever K and the order. 16 deviations cover both sides and all elements. |w| is
 // taken as sqrt(K) * max |w|, because d * q and the minimum of a block are summed apart and each may be as large as the

@@ -29,12 +29,12 @@ std::vector<Problem> ProblemsOf(const std::string& op) {
 
 Result<Outcome> OnReference(const Problem& problem) {
   const auto backend = reference::CreateReferenceBackend({.threads = 1, .poison_padding = true});
-  return Execute(problem, /*decoded=*/true, backend.get());
+  return Execute(problem, backend.get());
 }
 
 Result<Outcome> OnCpu(const Problem& problem, Isa isa, int threads) {
   cpu::CpuBackend backend({.threads = threads, .isa = isa});
-  return Execute(problem, /*decoded=*/false, &backend);
+  return Execute(problem, &backend);
 }
 
 // A composite runs as a kernel, not as its decomposition, unless the line says so: else the kernel was not tested.
@@ -67,11 +67,11 @@ TEST_P(ConformanceTest, CpuAgreesWithTheReference) {
         continue;
       }
       ASSERT_TRUE(got.has_value()) << got.error().ToString();
-      EXPECT_EQ(Difference(*want, *got, /*bit_equal=*/false), "") << fmt::format("{}", fmt::join(got->launches, "\n"));
+      EXPECT_EQ(Difference(*want, *got, Nearness::kSlack), "") << fmt::format("{}", fmt::join(got->launches, "\n"));
       ExpectLowered(problem, *got);
       const auto threaded = OnCpu(problem, isa, /*threads=*/3);
       ASSERT_TRUE(threaded.has_value()) << threaded.error().ToString();
-      EXPECT_EQ(Difference(*got, *threaded, /*bit_equal=*/true), "") << "three threads differ from one";
+      EXPECT_EQ(Difference(*got, *threaded, Nearness::kBits), "") << "three threads differ from one";
     }
   }
 }
@@ -97,14 +97,14 @@ TEST(ConformanceListTest, AWrongElementIsFound) {
   const Problem problem = *ParseProblem("linear f32 w=q8_0 t=5 live=4 k=64 n=33");
   const auto want = OnReference(problem);
   ASSERT_TRUE(want.has_value()) << want.error().ToString();
-  EXPECT_EQ(Difference(*want, *want, true), "");
+  EXPECT_EQ(Difference(*want, *want, Nearness::kBits), "");
   Outcome wrong = *want;
   auto* y = reinterpret_cast<float*>(wrong.outputs.at("out0").data());
   y[3 * 33 + 32] += 1e-3f;
-  EXPECT_NE(Difference(*want, wrong, false).find("element 131"), std::string::npos);
+  EXPECT_NE(Difference(*want, wrong, Nearness::kSlack).find("element 131"), std::string::npos);
   wrong = *want;
   reinterpret_cast<float*>(wrong.outputs.at("out0").data())[4 * 33] = 7;  // padding
-  EXPECT_EQ(Difference(*want, wrong, false), "");
+  EXPECT_EQ(Difference(*want, wrong, Nearness::kSlack), "");
 }
 
 }  // namespace

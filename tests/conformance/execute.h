@@ -19,10 +19,13 @@ struct Outcome {
   double ns = 0;  // per run, the best of several; 0 unless asked for
 };
 
-// decoded: the backend reads f32 weights only. A backend is used for one problem. measure: also time it.
-Result<Outcome> Execute(const Problem& problem, bool decoded, backend::Backend* backend, bool measure = false);
+// A backend is used for one problem. measure: also time it.
+Result<Outcome> Execute(const Problem& problem, backend::Backend* backend, bool measure = false);
+
+// How near two outcomes must be: equal bit for bit, or within one of the slacks of each result (recorder.h).
+enum class Nearness { kBits, kSlack, kCompiledSlack };
 
 // Empty, or what differs and where.
-std::string Difference(const Outcome& want, const Outcome& got, bool bit_equal);
+std::string Difference(const Outcome& want, const Outcome& got, Nearness nearness);
 
 }  // namespace deepinfer::conformance

@@ -55,6 +55,10 @@ Result<Problem> ParseProblem(const std::string& line) {
 namespace {
 
 const char* const kFloats[] = {"f32", "bf16"};
+const char* const kAllFloats[] = {"f32", "bf16", "f16", "f8e4m3fn"};
+const char* const kIntegers[] = {"i8", "u8", "i32", "u32", "i64"};
+const char* const kNumbers[] = {"i8", "u8", "i32", "u32", "i64", "f32", "bf16", "f16", "f8e4m3fn"};
+const char* const kAllTypes[] = {"i1", "i8", "u8", "i32", "u32", "i64", "f32", "bf16", "f16", "f8e4m3fn"};
 
 class List {
  public:
@@ -145,68 +149,61 @@ void AddSampling(List* list) {
 }
 
 void AddElementwise(List* list) {
-  const std::vector<std::string> floats = {"f32", "bf16", "f16", "f8e4m3fn"};
-  const std::vector<std::string> integers = {"i8", "u8", "i32", "u32", "i64"};
-  for (const char* op : {"neg", "abs", "exp", "log", "tanh", "sqrt", "rsqrt", "sin", "cos", "logistic", "floor"}) {
-    list->Each(floats, std::string(op) + " {} t=7 live=5 n=13");
+  for (const char* op : {"neg", "abs", "exp", "log", "tanh", "sqrt", "rsqrt", "sin", "cos", "logistic", "floor", "add",
+                         "sub", "mul", "div", "rem", "pow", "max", "min"}) {
+    list->Each(kAllFloats, std::string(op) + " {} t=7 live=5 n=13 special");
   }
-  for (const char* op : {"add", "sub", "mul", "div", "rem", "pow", "max", "min"}) {
-    list->Each(floats, std::string(op) + " {} t=7 live=5 n=13 special");
+  for (const char* op : {"add", "sub", "mul", "div", "rem", "pow", "max", "min", "log", "sqrt", "convert"}) {
+    list->Each(kFloats, std::string(op) + " {} t=7 live=5 n=13 special denormals to=bf16");
   }
   for (const char* op : {"add", "mul"}) list->Each(kFloats, std::string(op) + " {} t=37 live=29 n=1023");
   for (const char* op : {"neg", "abs", "add", "sub", "mul", "div", "rem", "max", "min", "and", "or", "xor", "not",
                          "shift_left", "shift_right"}) {
-    list->Each(integers, std::string(op) + " {} t=7 live=5 n=13");
+    list->Each(kIntegers, std::string(op) + " {} t=7 live=5 n=13 special");
   }
   for (const char* op : {"and", "or", "xor", "not"}) list->lines.push_back(std::string(op) + " i1 t=7 live=5 n=13");
-  for (const char* direction : {"eq", "ne", "lt", "le", "gt", "ge"}) {
-    for (const char* dtype : {"f32", "bf16", "i32", "u32", "i1"}) {
-      list->lines.push_back(std::string("compare ") + dtype + " t=5 live=4 n=9 special direction=" + direction);
-    }
-  }
   list->lines.push_back("add f32 scalar");
-  const std::vector<std::string> all = {"i1", "i8", "u8", "i32", "u32", "i64", "f8e4m3fn", "f16", "bf16", "f32"};
-  list->Each(all, "select {} t=5 live=4 n=9");
-  for (const std::string& from : all) list->Each(all, "convert " + from + " to={} t=5 live=4 n=9 special");
+  list->Each(kAllTypes, "compare {} t=5 live=4 n=9 special");
+  list->Each(kAllTypes, "select {} t=5 live=4 n=9 special");
+  list->Each(kAllTypes, "convert {} to=i1,i8,u8,i32,u32,i64,f8e4m3fn,f16,bf16,f32 t=5 live=4 n=9 special");
   list->Each(kFloats, "convert {} to=bf16 t=33 live=31 n=517");
-  list->lines.push_back("bitcast_convert f32 to=i32 t=5 live=4 n=9");
-  list->lines.push_back("bitcast_convert bf16 to=f16 t=5 live=4 n=9");
-  list->lines.push_back("bitcast_convert i8 to=u8 t=5 live=4 n=9");
+  const std::vector<std::string> bytes = {"i8", "u8", "f8e4m3fn"};
+  list->Each(bytes, "bitcast_convert {} to=i8,u8,f8e4m3fn t=5 live=4 n=9 special");
+  list->Each(bytes, "bitcast_convert {} to=i1 t=5 live=4 n=9 bits");
+  list->lines.push_back("bitcast_convert i1 to=i1,i8,u8,f8e4m3fn t=5 live=4 n=9");
+  list->Each(std::vector<std::string>{"f16", "bf16"}, "bitcast_convert {} to=f16,bf16 t=5 live=4 n=9 special");
+  list->Each(std::vector<std::string>{"i32", "u32", "f32"}, "bitcast_convert {} to=i32,u32,f32 t=5 live=4 n=9 special");
+  list->lines.push_back("bitcast_convert i64 to=i64 t=5 live=4 n=9 special");
 }
 
 void AddMoves(List* list) {
-  const std::vector<std::string> types = {"f32", "bf16", "i32", "i8", "i64"};
-  for (const char* op : {"constant", "iota", "reshape", "broadcast_in_dim", "transpose", "slice", "concatenate", "pad",
+  for (const char* op : {"constant", "reshape", "broadcast_in_dim", "transpose", "slice", "concatenate", "pad",
                          "dynamic_slice", "dynamic_update_slice", "take", "index_put", "index_put_"}) {
-    list->Each(types, std::string(op) + " {} t=6 live=5 n=8");
+    list->Each(kAllTypes, std::string(op) + " {} t=6 live=5 n=8");
   }
-  list->lines.push_back("constant f32 t=6 live=5 n=8 splat");
+  list->Each(kNumbers, "iota {} t=6 live=5 n=8");
+  list->Each(kAllTypes, "take {} t=6 live=5 n=3 rows=0");
   list->lines.push_back("take bf16 t=6 live=5 n=8 rank=2");
   list->lines.push_back("take f32 t=6 live=5 n=1 vector");
-  for (const char* op : {"index_put", "index_put_"}) {
-    list->Each(std::vector<std::string>{"f32", "bf16", "f16", "f8e4m3fn"},
-               std::string(op) + " {} paged t=9 live=7 n=24");
-  }
-  list->lines.push_back("index_put f32 t=6 live=5 n=8 value");
+  for (const char* op : {"index_put", "index_put_"})
+    list->Each(kAllTypes, std::string(op) + " {} paged t=9 live=7 n=24");
 }
 
 void AddContractions(List* list) {
-  const std::vector<std::string> floats = {"f32", "bf16", "f16"};
-  list->Each(floats, "dot_general {} t=9 live=7 k=33 n=10");
-  list->Each(floats, "dot_general {} t=4 live=3 k=16 n=10 batch=3 out=f32");
-  for (const char* kind : {"sum", "max", "min"}) {
-    for (const char* dtype : {"f32", "bf16", "i32"}) {
-      list->lines.push_back(std::string("reduce ") + dtype + " t=7 live=5 n=9 dim=1 kind=" + kind);
-      list->lines.push_back(std::string("reduce ") + dtype + " t=7 live=5 n=9 dim=0 kind=" + kind);
-    }
-  }
-  for (const char* kind : {"and", "or"})
-    list->lines.push_back(std::string("reduce i1 t=7 live=5 n=9 dim=1 kind=") + kind);
-  list->Each(std::vector<std::string>{"f32", "bf16", "i32", "i64"}, "cumsum {} t=7 live=5 n=9");
+  list->Each(kAllFloats, "dot_general {} t=9 live=7 k=33 n=10");
+  list->Each(kAllFloats, "dot_general {} t=4 live=3 k=16 n=10 batch=3 out=f32");
+  list->Each(kAllFloats, "dot_general {} t=5 live=3 k=4 n=3 over_tokens");
+  list->Each(kAllFloats, "dot_general {} t=4 n=3 outer");
+  list->Each(kNumbers, "reduce {} t=7 live=5 n=9 kind=sum,max,min");
+  list->Each(kAllFloats, "reduce {} t=7 live=5 n=9 kind=max,min special");
+  list->lines.push_back("reduce i1 t=7 live=5 n=9 kind=and,or");
+  list->Each(kNumbers, "cumsum {} t=7 live=5 n=9");
+  list->Each(kAllFloats, "cumsum {} t=2 n=300");
   for (const char* order : {"", " descending"}) {
-    list->Each(std::vector<std::string>{"f32", "bf16", "i32"}, std::string("sort {} t=7 live=5 n=19 special") + order);
+    list->Each(kAllTypes, std::string("sort {} t=7 live=5 n=19 special") + order);
+    list->Each(kAllTypes, std::string("sort {} t=7 live=5 n=3 dim=0 special") + order);
   }
-  list->Each(std::vector<std::string>{"f32", "i32"}, "top_k {} t=7 live=5 n=19 k=4");
+  list->Each(kAllTypes, "top_k {} t=7 live=5 n=19 k=4");
 }
 
 // Of a world of one rank, which every backend can run.

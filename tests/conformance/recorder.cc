@@ -1,5 +1,6 @@
 #include "recorder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -140,8 +141,35 @@ Bytes Encode(DType dtype, const std::vector<float>& values) {
   return bytes;
 }
 
-Recorder::Recorder(const Problem& problem, bool decoded)
-    : b_(module_.Entry()), random_(SeedOf(problem.line)), decoded_(decoded) {}
+double MaxAbs(const std::vector<float>& values) {
+  double max = 0;
+  for (const float v : values) max = std::isfinite(v) ? std::max<double>(max, std::fabs(v)) : max;
+  return max;
+}
+
+double UlpOf(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return 0x1p-7;
+    case DType::kF16:
+      return 0x1p-10;
+    case DType::kF8E4M3:
+      return 0x1p-3;
+    default:
+      return 0x1p-23;
+  }
+}
+
+Status Record(const Problem& problem, Recorder* r) {
+  if (RecordComposite(problem, r) || RecordElementwise(problem, r) || RecordPrimitive(problem, r) ||
+      RecordStructure(problem, r)) {
+    return {};
+  }
+  return MakeError(ErrorCode::kInternal, problem.line, "no problem of this op can be recorded");
+}
+
+Recorder::Recorder(const Problem& problem, std::vector<Encoding> readable)
+    : b_(module_.Entry()), random_(SeedOf(problem.line)), readable_(std::move(readable)) {}
 
 void Recorder::Live(int64_t tokens, int64_t rows, int64_t requests) {
   live.count = {tokens, rows, requests};
@@ -183,10 +211,10 @@ Value Recorder::Ints(const std::string& name, std::vector<ir::Dim> dims, const s
   return Metadata(name, Type(DType::kI32, std::move(dims)), std::move(bytes));
 }
 
-Value Recorder::State(const std::string& name, Type type, Bytes bytes) {
+Value Recorder::State(const std::string& name, Type type, Bytes bytes, Slack compiled) {
   const Value value = b_.Input(name, ir::InputKind::kState, type);
   values_[value.id] = Decode(type.dtype, bytes);
-  states.push_back({name, std::move(type), std::move(bytes)});
+  states.push_back({name, std::move(type), std::move(bytes), Encoding::kF32, std::move(compiled)});
   return value;
 }
 
@@ -197,7 +225,7 @@ Value Recorder::Weight(const std::string& name, const std::vector<int64_t>& shap
   std::vector<float> decoded(static_cast<size_t>(rows * columns));
   const size_t row_bytes = RowBytes(encoding, columns);
   for (int64_t r = 0; r < rows; ++r) DecodeRow(encoding, bytes.data() + r * row_bytes, &decoded[r * columns], columns);
-  if (decoded_) {
+  if (std::find(readable_.begin(), readable_.end(), encoding) == readable_.end()) {
     bytes = Encode(DType::kF32, decoded);
     encoding = Encoding::kF32;
   }
@@ -208,10 +236,10 @@ Value Recorder::Weight(const std::string& name, const std::vector<int64_t>& shap
   return value;
 }
 
-void Recorder::Out(Value value, Slack slack) {
+void Recorder::Out(Value value, Slack slack, Slack compiled) {
   const std::string name = "out" + std::to_string(outputs.size());
   b_.Output(name, value);
-  outputs.push_back({name, b_.TypeOf(value), std::move(slack)});
+  outputs.push_back({name, b_.TypeOf(value), std::move(slack), std::move(compiled)});
 }
 
 }  // namespace deepinfer::conformance

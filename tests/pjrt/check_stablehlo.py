@@ -1,11 +1,12 @@
 """Parses and verifies StableHLO files with jaxlib, which deepinfer itself does not need.
 
-Usage: check_stablehlo.py FOLDER
-       check_stablehlo.py --printer PROGRAM     the test program that writes the files, into a folder of its own
+Usage: check_stablehlo.py [--folder FOLDER]... [--printer PROGRAM]... [--export DEEPINFER]
 
-Every .mlir file of the folder must parse, verify, and survive a round trip through the oldest portable version. Prints
+Every .mlir file of a folder must parse, verify, and survive a round trip through the oldest portable version. A printer
+is a test program that writes such files, DEEPINFER the program whose export command does (of the fetched model). Prints
 the files that fail with their first error; exit code 1 if any does or if there is none. jaxlib comes from this Python
-or from the one in build/venv (scripts/venv.sh tests). With neither: exit code 77, or 1 if DEEPINFER_REQUIRE_ASSETS=1.
+or from the one in build/venv (scripts/venv.sh tests). Where it or the model is missing: exit code 77 once all else has
+been verified, or 1 if DEEPINFER_REQUIRE_ASSETS=1.
 """
 
 import argparse
@@ -15,7 +16,10 @@ import subprocess
 import sys
 import tempfile
 
-VENV = pathlib.Path(__file__).resolve().parents[2] / "build/venv"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = pathlib.Path(os.environ.get("DEEPINFER_MODELS_DIR") or ROOT / "build/assets") / "smollm2"
+EXIT_MISSING = 1 if os.environ.get("DEEPINFER_REQUIRE_ASSETS") == "1" else 77
+VENV = ROOT / "build/venv"
 IN_VENV = pathlib.Path(sys.prefix).resolve() == VENV.resolve()
 
 try:
@@ -25,9 +29,8 @@ try:
 except ImportError as missing:
     if not IN_VENV and (VENV / "bin/python").exists():
         os.execv(VENV / "bin/python", [VENV / "bin/python", *sys.argv])
-    required = os.environ.get("DEEPINFER_REQUIRE_ASSETS") == "1"
-    print(f"{'failed' if required else 'skipped'}: {missing}; scripts/venv.sh tests installs it")
-    sys.exit(1 if required else 77)
+    print(f"{missing}; scripts/venv.sh tests installs it")
+    sys.exit(EXIT_MISSING)
 
 
 def make_context():
@@ -52,6 +55,7 @@ def check(path):
 
 
 def check_folder(folder):
+    """Whether there are files and all are right."""
     files = sorted(folder.glob("*.mlir"))
     failed = 0
     for path in files:
@@ -62,22 +66,37 @@ def check_folder(folder):
             lines = str(error).strip().splitlines()
             print(f"{path.name}: {lines[0] if lines else repr(error)}")
     print(f"{len(files) - failed} of {len(files)} modules verified")
-    return 1 if failed or not files else 0
+    return bool(files) and not failed
+
+
+def export(program, folder):
+    for dtype in ("f32", "bf16"):
+        for phase, bucket in (("decode", 4), ("prefill", 64)):
+            subprocess.run([program, "export", MODEL, "--phase", phase, "--bucket", str(bucket), "--dtype", dtype,
+                            "--output", folder / dtype], check=True, stdout=subprocess.DEVNULL)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=pathlib.Path, nargs="?")
-    parser.add_argument("--printer")
+    parser.add_argument("--folder", type=pathlib.Path, action="append", default=[])
+    parser.add_argument("--printer", action="append", default=[])
+    parser.add_argument("--export")
     args = parser.parse_args()
-    if args.printer is None:
-        if args.folder is None:
-            parser.error("needs a folder or --printer")
-        return check_folder(args.folder)
-    with tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ, DEEPINFER_STABLEHLO_DIR=folder)
-        subprocess.run([args.printer, "--gtest_filter=StableHloTest.*"], check=True, env=environment, stdout=subprocess.DEVNULL)
-        return check_folder(pathlib.Path(folder))
+    missing = args.export is not None and not list(MODEL.glob("*.gguf"))
+    with tempfile.TemporaryDirectory() as name:
+        made = pathlib.Path(name)
+        folders = list(args.folder)
+        for number, printer in enumerate(args.printer):
+            folders.append(made / str(number))
+            environment = dict(os.environ, DEEPINFER_STABLEHLO_DIR=str(folders[-1]))
+            subprocess.run([printer, "--gtest_filter=StableHlo*"], check=True, env=environment, stdout=subprocess.DEVNULL)
+        if args.export is not None and not missing:
+            export(args.export, made)
+            folders += [made / "f32", made / "bf16"]
+        right = [check_folder(folder) for folder in folders]
+    if missing:
+        print(f"no model in {MODEL}; scripts/fetch_assets.sh model fetches it")
+    return 1 if not all(right) or not right else EXIT_MISSING if missing else 0
 
 
 if __name__ == "__main__":

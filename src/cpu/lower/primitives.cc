@@ -131,7 +131,8 @@ LaunchResult LowerConvert(const LowerContext& c, const ir::Node& node) {
 }
 
 LaunchResult LowerTake(const LowerContext& c, const ir::Node& node) {
-  if (c.f.TypeOf(node.operands[1]).rank() != 1) return nullptr;
+  const bool empty = c.f.TypeOf(node.operands[0]).dims[0].size == 0;  // every index is out of range: zeros
+  if (empty || c.f.TypeOf(node.operands[1]).rank() != 1) return nullptr;
   return std::make_unique<GatherLaunch>(c, node);
 }
 
