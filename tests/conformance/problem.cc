@@ -209,13 +209,11 @@ void AddContractions(List* list) {
 // Of a world of one rank, which every backend can run.
 void AddCollectives(List* list) {
   for (const char* kind : {"sum", "max"}) {
-    for (const char* dtype : {"f32", "bf16", "i32"}) {
-      list->lines.push_back(std::string("all_reduce ") + dtype + " t=7 live=5 n=9 kind=" + kind);
-      list->lines.push_back(std::string("reduce_scatter ") + dtype + " t=7 live=5 n=9 kind=" + kind);
+    for (const char* op : {"all_reduce", "reduce_scatter"}) {
+      list->Each(kNumbers, std::string(op) + " {} t=7 live=5 n=9 kind=" + kind);
     }
   }
-  list->Each(std::vector<std::string>{"f32", "bf16", "i32"}, "all_gather {} t=7 live=5 n=9");
-  list->Each(std::vector<std::string>{"f32", "bf16", "i32"}, "all_to_all {} t=7 live=5 n=9");
+  for (const char* op : {"all_gather", "all_to_all"}) list->Each(kAllTypes, std::string(op) + " {} t=7 live=5 n=9");
 }
 
 void AddStructure(List* list) {
