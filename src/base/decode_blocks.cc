@@ -13,6 +13,9 @@ uint32_t Load32(const uint8_t* src) {
   std::memcpy(&bits, src, sizeof(bits));
   return bits;
 }
+float LoadF32(const uint8_t* src) {
+  return std::bit_cast<float>(Load32(src));
+}
 float LoadF16(const uint8_t* src) {
   return F16ToF32(LoadBits16(src));
 }
@@ -51,6 +54,28 @@ void DecodeMXFP4(const uint8_t* src, float* dst) {
   for (int j = 0; j < 16; ++j) {
     dst[j] = scale * static_cast<float>(kE2m1Doubled[src[1 + j] & 15]);
     dst[16 + j] = scale * static_cast<float>(kE2m1Doubled[src[1 + j] >> 4]);
+  }
+}
+
+// {f32 scale; e4m3[32]}
+void DecodeFP8(const uint8_t* src, float* dst) {
+  const float scale = LoadF32(src);
+  for (int j = 0; j < 32; ++j) dst[j] = scale * F8E4M3ToF32(src[4 + j]);
+}
+
+// {f32 scale; int8 q[32]}
+void DecodeInt8(const uint8_t* src, float* dst) {
+  const float scale = LoadF32(src);
+  for (int j = 0; j < 32; ++j) dst[j] = scale * static_cast<float>(static_cast<int8_t>(src[4 + j]));
+}
+
+// {f16 scale; u8 zero; nibbles[16]}, scale * (q - zero), which is exact
+void DecodeInt4(const uint8_t* src, float* dst) {
+  const float scale = LoadF16(src);
+  const float zero = scale * static_cast<float>(src[2]);
+  for (int j = 0; j < 16; ++j) {
+    dst[j] = scale * static_cast<float>(src[3 + j] & 15) - zero;
+    dst[16 + j] = scale * static_cast<float>(src[3 + j] >> 4) - zero;
   }
 }
 
@@ -240,6 +265,13 @@ void DecodeBlock(Encoding encoding, const uint8_t* src, float* dst) {
       return DecodeIQ4_XS(src, dst);
     case Encoding::kMXFP4:
       return DecodeMXFP4(src, dst);
+    case Encoding::kFP8:
+      return DecodeFP8(src, dst);
+    case Encoding::kInt8:
+      return DecodeInt8(src, dst);
+    case Encoding::kInt4:
+    case Encoding::kInt4G32:
+      return DecodeInt4(src, dst);
     case Encoding::kF32:
     case Encoding::kF16:
     case Encoding::kBF16:

@@ -1,5 +1,6 @@
 #include "base/encoding.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/encoding_blocks.h"
@@ -56,10 +57,6 @@ void DecodeRow(Encoding encoding, const void* src, float* dst, int64_t elements)
   }
 }
 
-bool CanEncode(Encoding encoding) {
-  return encoding <= Encoding::kQ5_1;
-}
-
 void EncodeRow(Encoding encoding, const float* src, void* dst, int64_t elements) {
   const EncodingInfo& info = InfoOf(encoding);
   DI_CHECK(elements >= 0 && elements % info.block_elements == 0);
@@ -76,6 +73,13 @@ void EncodeRow(Encoding encoding, const float* src, void* dst, int64_t elements)
       return;
     default:
       break;
+  }
+  if (encoding >= Encoding::kFP8) {
+    const int64_t run = HasRuns(encoding) ? kRunElements : info.block_elements;
+    for (int64_t i = 0; i < elements; i += run) {
+      EncodeRun(encoding, src + i, std::min(run, elements - i), bytes + RowBytes(encoding, i));
+    }
+    return;
   }
   for (int64_t i = 0; i < elements; i += info.block_elements, bytes += info.block_bytes) {
     EncodeBlock(encoding, src + i, bytes);

@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "base/half.h"
+
 namespace deepinfer {
 namespace {
 
@@ -190,25 +192,25 @@ TEST(EncodingTest, PlainEncodingsDecode) {
 TEST(EncodingTest, EncodingIsWithinHalfAStep) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
-  // Largest error in parts of the block's range: half a step, plus the clipped end of the symmetric forms.
-  const std::pair<Encoding, float> cases[] = {{Encoding::kQ8_0, 0.5f / 127},
-                                              {Encoding::kQ4_0, 1.01f / 8},
-                                              {Encoding::kQ4_1, 1.02f / 15},
-                                              {Encoding::kQ5_0, 1.01f / 16},
-                                              {Encoding::kQ5_1, 1.02f / 31}};
+  // Largest error in parts of the largest magnitude that shares the scale: half a step, plus the clipped end of the
+  // symmetric forms. fp8 keeps four significant bits.
+  const std::pair<Encoding, float> cases[] = {
+      {Encoding::kQ8_0, 0.5f / 127},    {Encoding::kQ4_0, 1.01f / 8},  {Encoding::kQ4_1, 1.02f / 15},
+      {Encoding::kQ5_0, 1.01f / 16},    {Encoding::kQ5_1, 1.02f / 31}, {Encoding::kInt4, 1.02f / 15},
+      {Encoding::kInt4G32, 1.02f / 15}, {Encoding::kFP8, 1.0f / 16},   {Encoding::kInt8, 0.5f / 127}};
   for (const auto& [encoding, bound] : cases) {
     SCOPED_TRACE(ToString(encoding));
-    ASSERT_TRUE(CanEncode(encoding));
     std::vector<float> values(32 * 64);
     for (float& value : values) value = normal(random);
     std::vector<uint8_t> bytes(RowBytes(encoding, static_cast<int64_t>(values.size())));
     EncodeRow(encoding, values.data(), bytes.data(), static_cast<int64_t>(values.size()));
     std::vector<float> back(values.size());
     DecodeRow(encoding, bytes.data(), back.data(), static_cast<int64_t>(values.size()));
-    for (size_t block = 0; block < values.size(); block += 32) {
+    const size_t run = HasRuns(encoding) ? size_t{kRunElements} : 32;
+    for (size_t block = 0; block < values.size(); block += run) {
       float largest = 0;
-      for (size_t j = 0; j < 32; ++j) largest = std::max(largest, std::fabs(values[block + j]));
-      for (size_t j = 0; j < 32; ++j) {
+      for (size_t j = 0; j < run; ++j) largest = std::max(largest, std::fabs(values[block + j]));
+      for (size_t j = 0; j < run; ++j) {
         ASSERT_LE(std::fabs(values[block + j] - back[block + j]), bound * largest * 1.01f) << block + j;
       }
     }
@@ -219,25 +221,102 @@ TEST(EncodingTest, EncodingIsWithinHalfAStep) {
     DecodeRow(encoding, again.data(), twice.data(), static_cast<int64_t>(twice.size()));
     for (size_t i = 0; i < back.size(); ++i) ASSERT_NEAR(twice[i], back[i], 1e-2f * std::fabs(back[i]) + 2e-3f) << i;
   }
-  EXPECT_FALSE(CanEncode(Encoding::kQ4_K));
+}
+
+// Root of the mean squared error over noise of variance one.
+double NoiseError(Encoding encoding) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(256 * 64), back(values.size());
+  for (float& value : values) value = normal(random);
+  std::vector<uint8_t> bytes(RowBytes(encoding, static_cast<int64_t>(values.size())));
+  EncodeRow(encoding, values.data(), bytes.data(), static_cast<int64_t>(values.size()));
+  DecodeRow(encoding, bytes.data(), back.data(), static_cast<int64_t>(back.size()));
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); ++i) sum += double(values[i] - back[i]) * double(values[i] - back[i]);
+  return std::sqrt(sum / static_cast<double>(values.size()));
+}
+
+// A search must beat, rounded scales included, steps that just cover the mean range of a group, whose error is step /
+// sqrt(12). For noise of variance one the mean range of 16 and 32 values is 3.53 and 4.07, the mean largest magnitude
+// 2.2 and 2.5 (tables of normal order statistics).
+TEST(EncodingTest, SearchedScalesBeatTheRangeOfTheGroup) {
+  const double step = 1 / std::sqrt(12.0);
+  EXPECT_LT(NoiseError(Encoding::kQ2_K), 3.53 / 3 * step);
+  EXPECT_LT(NoiseError(Encoding::kQ3_K), 2.2 / 4 * step);
+  EXPECT_LT(NoiseError(Encoding::kQ4_K), 4.07 / 15 * step);
+  EXPECT_LT(NoiseError(Encoding::kQ5_K), 4.07 / 31 * step);
+  EXPECT_LT(NoiseError(Encoding::kQ6_K), 2.2 / 32 * step);
+  // The codebook is finer near zero, where most values are, than sixteen even steps.
+  EXPECT_LT(NoiseError(Encoding::kIQ4_NL), 2.5 / 8 * step);
+  EXPECT_LT(NoiseError(Encoding::kIQ4_XS), 2.5 / 8 * step);
+  // At scale 0.5 (up to 3) the steps are 0.25 for 68 % of the values, 0.5 for 27 % and 1 for 5 %.
+  EXPECT_LT(NoiseError(Encoding::kMXFP4), std::sqrt(0.68 * 0.0625 + 0.27 * 0.25 + 0.05) * step);
+}
+
+// What every code can reach: values made of codes come back as they were.
+TEST(EncodingTest, SearchedEncodingsKeepValuesThatCodesReach) {
+  std::mt19937 random(3);
+  const int mxfp4[] = {0, 1, 2, 3, 4, 6, 8, 12, -1, -2, -3, -4, -6, -8, -12};
+  const int iq4[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  std::vector<float> values(256);
+  const auto expect_kept = [&](Encoding encoding) {
+    std::vector<uint8_t> bytes(RowBytes(encoding, 256));
+    std::vector<float> back(256);
+    EncodeRow(encoding, values.data(), bytes.data(), 256);
+    DecodeRow(encoding, bytes.data(), back.data(), 256);
+    EXPECT_EQ(back, values) << ToString(encoding);
+  };
+  for (size_t i = 0; i < 256; ++i) values[i] = i % 16 == 0 ? -32.0f : static_cast<float>(int(random() % 64) - 32);
+  for (float& value : values) value *= 0.25f;
+  expect_kept(Encoding::kQ6_K);
+  for (size_t i = 0; i < 256; ++i) values[i] = 0.5f * static_cast<float>(i % 32 == 0 ? 12 : mxfp4[random() % 15]);
+  expect_kept(Encoding::kMXFP4);
+  for (size_t i = 0; i < 256; ++i) values[i] = 0.5f * static_cast<float>(iq4[i % 32 == 0 ? 0 : random() % 16]);
+  expect_kept(Encoding::kIQ4_NL);
+  for (size_t i = 0; i < 256; ++i) values[i] = F8E4M3ToF32(static_cast<uint8_t>(i % 128 == 0 ? 0x7e : random() % 0x7f));
+  expect_kept(Encoding::kFP8);
+  for (size_t i = 0; i < 256; ++i) values[i] = static_cast<float>(int(i % 128 == 0 ? 127 : random() % 255) - 127);
+  values[0] = values[128] = 127.0f;
+  expect_kept(Encoding::kInt8);
+  for (size_t i = 0; i < 256; ++i) values[i] = static_cast<float>(int(random() % 16) - 5);
+  values[0] = values[128] = -5.0f;
+  values[1] = values[129] = 10.0f;
+  expect_kept(Encoding::kInt4);
+}
+
+TEST(EncodingTest, RunsShareTheirScale) {
+  std::vector<float> values(224);  // a run of 128 and a part of one
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  for (const Encoding encoding : {Encoding::kFP8, Encoding::kInt8, Encoding::kInt4}) {
+    ASSERT_TRUE(HasRuns(encoding));
+    std::vector<uint8_t> bytes(RowBytes(encoding, 224));
+    EncodeRow(encoding, values.data(), bytes.data(), 224);
+    const size_t block = size_t(InfoOf(encoding).block_bytes);
+    const size_t head = encoding == Encoding::kInt4 ? 3 : 4;
+    for (size_t i = 0; i < 7; ++i) {
+      const bool same = std::memcmp(&bytes[i * block], &bytes[i / 4 * 4 * block], head) == 0;
+      EXPECT_TRUE(same) << ToString(encoding) << " block " << i;
+    }
+    EXPECT_NE(std::memcmp(bytes.data(), &bytes[4 * block], head), 0) << ToString(encoding);
+  }
 }
 
 TEST(EncodingTest, EncodingOddInputsStaysDefined) {
-  std::vector<float> values(32, 0.0f);
-  values[3] = NAN;
-  values[5] = 1e30f;
-  values[6] = -INFINITY;
-  for (Encoding encoding : {Encoding::kQ8_0, Encoding::kQ4_0, Encoding::kQ4_1, Encoding::kQ5_0, Encoding::kQ5_1}) {
-    std::vector<uint8_t> bytes(RowBytes(encoding, 32));
-    EncodeRow(encoding, values.data(), bytes.data(), 32);
-  }
-  const std::vector<float> zeros(32, 0.0f);
-  for (Encoding encoding : {Encoding::kQ8_0, Encoding::kQ4_0, Encoding::kQ4_1, Encoding::kQ5_0, Encoding::kQ5_1}) {
-    std::vector<uint8_t> bytes(RowBytes(encoding, 32));
-    std::vector<float> back(32, 1.0f);
-    EncodeRow(encoding, zeros.data(), bytes.data(), 32);
-    DecodeRow(encoding, bytes.data(), back.data(), 32);
-    EXPECT_EQ(back, zeros) << ToString(encoding);
+  for (int i = 0; i < kNumEncodings; ++i) {
+    const auto encoding = static_cast<Encoding>(i);
+    if (!IsQuantised(encoding)) continue;
+    SCOPED_TRACE(ToString(encoding));
+    std::vector<float> values(256, 0.0f), back(256, 1.0f);
+    std::vector<uint8_t> bytes(RowBytes(encoding, 256));
+    EncodeRow(encoding, values.data(), bytes.data(), 256);
+    DecodeRow(encoding, bytes.data(), back.data(), 256);
+    for (const float value : back) ASSERT_EQ(value, 0.0f);
+    values[3] = NAN;
+    values[5] = 1e30f;
+    values[6] = -INFINITY;
+    values[200] = 1e-42f;
+    EncodeRow(encoding, values.data(), bytes.data(), 256);
   }
 }
 

@@ -195,12 +195,11 @@ Result<GgufTensorTable> ReadGgufTensors(ByteCursor& cursor, uint64_t count, uint
   return table;
 }
 
-uint32_t GgufTypeOf(Encoding encoding) {
+std::optional<uint32_t> GgufTypeOf(Encoding encoding) {
   for (const TypeInfo& type : kTypes) {
     if (type.encoding == encoding) return type.number;
   }
-  DI_CHECK(false);
-  return 0;
+  return std::nullopt;
 }
 
 }  // namespace deepinfer::formats

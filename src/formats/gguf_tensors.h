@@ -1,6 +1,7 @@
 // Reads the tensor table of a GGUF file. Internal to this room; see gguf.h for the contract.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "formats/byte_cursor.h"
@@ -19,7 +20,7 @@ struct GgufTensorTable {
 Result<GgufTensorTable> ReadGgufTensors(ByteCursor& cursor, uint64_t count, uint64_t alignment,
                                         std::span<const std::byte> file);
 
-// The format's number for an encoding (its writers need it).
-uint32_t GgufTypeOf(Encoding encoding);
+// The format's number for an encoding (its writers need it); none for this program's own encodings.
+std::optional<uint32_t> GgufTypeOf(Encoding encoding);
 
 }  // namespace deepinfer::formats

@@ -115,7 +115,9 @@ GgufWriter& GgufWriter::AddTensor(std::string_view name, Encoding encoding, std:
   for (int64_t row = 0; row < rows; ++row) {
     EncodeRow(encoding, values.data() + row * columns, bytes.data() + static_cast<size_t>(row) * row_bytes, columns);
   }
-  return AddRawTensor(name, GgufTypeOf(encoding), std::move(shape), bytes);
+  const std::optional<uint32_t> type = GgufTypeOf(encoding);
+  DI_CHECK(type.has_value());
+  return AddRawTensor(name, *type, std::move(shape), bytes);
 }
 
 GgufWriter& GgufWriter::AddRawTensor(std::string_view name, uint32_t type, std::vector<int64_t> shape,

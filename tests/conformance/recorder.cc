@@ -90,31 +90,15 @@ uint32_t SeedOf(const std::string& line) {
   return seed;
 }
 
-// Random blocks that decode to values of about 1. Encodings that cannot be made from floats get random bits in
-// everything but their f16 scales (GGUF's k-quants).
+// Rows of values of about 1.
 Bytes RandomRows(Encoding encoding, int64_t rows, int64_t columns, std::mt19937* random) {
   const size_t row_bytes = RowBytes(encoding, columns);
   Bytes bytes(row_bytes * static_cast<size_t>(rows));
-  const EncodingInfo& info = InfoOf(encoding);
   std::normal_distribution<float> normal;
   std::vector<float> row(static_cast<size_t>(columns));
   for (int64_t r = 0; r < rows; ++r) {
-    std::byte* at = bytes.data() + r * row_bytes;
-    if (CanEncode(encoding)) {
-      for (float& value : row) value = normal(*random);
-      EncodeRow(encoding, row.data(), at, columns);
-      continue;
-    }
-    for (size_t i = 0; i < row_bytes; ++i) at[i] = static_cast<std::byte>((*random)());
-    for (int64_t block = 0; block < columns / info.block_elements; ++block, at += info.block_bytes) {
-      const float d = 0.002f * (1 + static_cast<float>((*random)() % 100) / 100);
-      if (encoding == Encoding::kQ6_K) {
-        Store(F32ToF16(d / 10), at + 208);
-      } else {
-        Store(F32ToF16(d), at);
-        Store(F32ToF16(d * 5), at + 2);
-      }
-    }
+    for (float& value : row) value = normal(*random);
+    EncodeRow(encoding, row.data(), bytes.data() + static_cast<size_t>(r) * row_bytes, columns);
   }
   return bytes;
 }

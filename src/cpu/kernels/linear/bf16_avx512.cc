@@ -20,20 +20,20 @@ constexpr int64_t kPairs = kBlockK / 2;
 // Zen 4, one thread, q8_0: 14.8 GB/s at 1 KB, 17 at 2 KB, 20 at 4 KB (a plain read loop: 21), no more at 8 KB.
 constexpr int64_t kPrefetchBytes = 4096;
 
-// bf16 of the integers 0 - offset, 1 - offset, ... repeated with period `period`.
+// bf16 of the values of the codes 0, 1, ..., repeated to fill 64 entries.
 struct Table {
   uint16_t value[64];
 };
-constexpr Table MakeTable(int period, int offset) {
+constexpr Table MakeTable(PanelLayout layout) {
   Table table{};
   for (int i = 0; i < 64; ++i) {
-    table.value[i] = static_cast<uint16_t>(__builtin_bit_cast(uint32_t, static_cast<float>(i % period - offset)) >> 16);
+    const auto value = static_cast<float>(layout.ValueOf(i % (1 << layout.bits)));
+    table.value[i] = static_cast<uint16_t>(__builtin_bit_cast(uint32_t, value) >> 16);
   }
   return table;
 }
 template <Encoding kE>
-alignas(64) constexpr Table kTable = MakeTable(1 << (LayoutOf(kE).bits < 8 ? LayoutOf(kE).bits : 0),
-                                               LayoutOf(kE).offset);
+alignas(64) constexpr Table kTable = MakeTable(LayoutOf(kE));
 
 DI_INLINE __m512i LoadLine(const void* p) {
   return _mm512_loadu_si512(p);
@@ -47,36 +47,53 @@ DI_INLINE __m512i BroadcastPair(const uint16_t* x) {
   return _mm512_set1_epi32(pair);
 }
 
-// Moves bits `at` of every 16-bit lane to bits 4 and up.
-DI_INLINE __m512i ToBit4(__m512i word, int at) {
-  return at < 4 ? _mm512_slli_epi16(word, 4 - at) : at > 4 ? _mm512_srli_epi16(word, at - 4) : word;
+// Moves bits `at` of every 16-bit lane to bits kTo and up.
+template <int kTo>
+DI_INLINE __m512i MoveBit(__m512i word, int at) {
+  return at < kTo ? _mm512_slli_epi16(word, kTo - at) : at > kTo ? _mm512_srli_epi16(word, at - kTo) : word;
+}
+
+// Bytes of e4m3 as bf16, but for NaN (packing leaves none that matters). A shift puts exponent and mantissa in place
+// and an addition changes the bias from 7 to 127; zero and the subnormals, m / 8 * 2^-6, come from a table instead.
+DI_INLINE __m512i ExpandE4m3(const uint8_t* bytes) {
+  alignas(64) static constexpr uint16_t kSubnormal[32] = {0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60};
+  const __m512i code = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes)));
+  const __m512i shifted = _mm512_and_si512(_mm512_slli_epi16(code, 4), _mm512_set1_epi16(0x07f0));
+  const __m512i normal = _mm512_add_epi16(shifted, _mm512_set1_epi16(120 << 7));
+  const __mmask32 is_subnormal = _mm512_testn_epi16_mask(code, _mm512_set1_epi16(0x78));
+  const __m512i magnitude = _mm512_mask_permutexvar_epi16(normal, is_subnormal, code, LoadLine(kSubnormal));
+  return _mm512_ternarylogic_epi32(_mm512_set1_epi16(static_cast<int16_t>(0x8000)), code, magnitude, 0xca);
 }
 
 // Pair t of a group of 16 quantised columns as exact bf16. The table look-ups ignore the bits above the index.
 template <Encoding kE>
 DI_INLINE __m512i Expand(const uint8_t* group, int t) {
   constexpr PanelLayout kL = LayoutOf(kE);
-  if constexpr (kL.bits == 8) {
+  if constexpr (kL.codes == Codes::kE4m3) {
+    return ExpandE4m3(group + t * 32);
+  } else if constexpr (kL.bits == 8) {
     const __m512i low = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(group + t * 32)));
     const __m512i high = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(group + t * 32 + 16)));
     return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(_mm512_cvtepi32_ps(high), _mm512_cvtepi32_ps(low)));
   } else {
-    __m512i index = LoadLine(group + t / 4 * 64);
-    if (t % 4 != 0) index = _mm512_srli_epi16(index, 4 * (t % 4));
+    constexpr int kLow = kL.low_bits(), kUpper = kL.upper_bits(), kLowPairs = 16 / kLow;
+    __m512i index = LoadLine(group + t / kLowPairs * 64);
+    if (t % kLowPairs != 0) index = _mm512_srli_epi16(index, kLow * (t % kLowPairs));
     const __m512i table = LoadLine(kTable<kE>.value);
-    if constexpr (kL.bits == 4) return _mm512_permutexvar_epi16(index, table);
-    constexpr int kUpper = kL.bits == 6 ? 2 : 1, kLinePairs = 16 / kUpper;
-    const __m512i upper = ToBit4(LoadLine(group + 256 + t / kLinePairs * 64), t % kLinePairs * kUpper);
-    const __m512i mask = _mm512_set1_epi16(((1 << kUpper) - 1) << 4);
-    index = _mm512_ternarylogic_epi32(mask, upper, index, 0xca);  // mask ? upper : index
-    if constexpr (kL.bits == 5) return _mm512_permutexvar_epi16(index, table);
+    if constexpr (kUpper > 0) {
+      constexpr int kPairs = 16 / kUpper;
+      const __m512i upper = MoveBit<kLow>(LoadLine(group + kL.low_bytes() + t / kPairs * 64), t % kPairs * kUpper);
+      const __m512i mask = _mm512_set1_epi16(((1 << kUpper) - 1) << kLow);
+      index = _mm512_ternarylogic_epi32(mask, upper, index, 0xca);  // mask ? upper : index
+    }
+    if constexpr (kL.bits <= 5) return _mm512_permutexvar_epi16(index, table);
     return _mm512_permutex2var_epi16(table, index, LoadLine(kTable<kE>.value + 32));
   }
 }
 
 struct Scales {
   __m512 scale[2];  // of the two halves of a block
-  __m512 minimum;
+  __m512 minimum[2];
 };
 
 DI_INLINE __m512 HalvesAt(const uint8_t* p) {
@@ -85,26 +102,47 @@ DI_INLINE __m512 HalvesAt(const uint8_t* p) {
 DI_INLINE __m128i BytesAt(const uint8_t* p) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
 }
+DI_INLINE __m512 Unsigned(const uint8_t* p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(BytesAt(p)));
+}
+DI_INLINE __m512 Signed(const uint8_t* p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(BytesAt(p)));
+}
 
+// Of the 16 columns of a group. `within`: the block's place in its super-block.
 template <Encoding kE>
-DI_INLINE Scales LoadScales(const uint8_t* header, const uint8_t* super, int group) {
+DI_INLINE Scales LoadScales(const uint8_t* header, const uint8_t* super, int within, int group) {
   constexpr PanelLayout kL = LayoutOf(kE);
   Scales s;
-  s.minimum = _mm512_setzero_ps();
+  s.minimum[0] = s.minimum[1] = _mm512_setzero_ps();
   if constexpr (kL.scale == ScaleKind::kSuper) {
-    const __m512 factor = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(BytesAt(header + group * 16)));
-    const __m512 min_factor = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(BytesAt(header + 32 + group * 16)));
-    s.scale[0] = s.scale[1] = _mm512_mul_ps(HalvesAt(super + group * 32), factor);
-    s.minimum = -_mm512_mul_ps(HalvesAt(super + 64 + group * 32), min_factor);
+    s.scale[0] = s.scale[1] = _mm512_mul_ps(HalvesAt(super + group * 32), Unsigned(header + group * 16));
+    s.minimum[0] = -_mm512_mul_ps(HalvesAt(super + 64 + group * 32), Unsigned(header + 32 + group * 16));
   } else if constexpr (kL.scale == ScaleKind::kSuper16) {
     const __m512 d = HalvesAt(super + group * 32);
+    for (int half = 0; half < 2; ++half) s.scale[half] = _mm512_mul_ps(d, Signed(header + half * 32 + group * 16));
+  } else if constexpr (kL.scale == ScaleKind::kSuperMin16) {
+    const __m512 d = HalvesAt(super + group * 32), dmin = HalvesAt(super + 64 + group * 32);
     for (int half = 0; half < 2; ++half) {
-      s.scale[half] =
-          _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(BytesAt(header + half * 32 + group * 16))));
+      const __m512i pair = _mm512_cvtepu8_epi32(BytesAt(header + half * 32 + group * 16));
+      const __m512i factor = _mm512_and_si512(pair, _mm512_set1_epi32(15));
+      s.scale[half] = _mm512_mul_ps(d, _mm512_cvtepi32_ps(factor));
+      s.minimum[half] = -_mm512_mul_ps(dmin, _mm512_cvtepi32_ps(_mm512_srli_epi32(pair, 4)));
     }
+  } else if constexpr (kL.scale == ScaleKind::kSuperScale) {
+    const __m512 factor = Signed(super + 64 + within * 32 + group * 16);
+    s.scale[0] = s.scale[1] = _mm512_mul_ps(HalvesAt(super + group * 32), factor);
+  } else if constexpr (kL.scale == ScaleKind::kExponent) {
+    const __m128i exponent = _mm_subs_epu8(BytesAt(super + within * 32 + group * 16), _mm_set1_epi8(1));
+    s.scale[0] = s.scale[1] = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(exponent), 23));
+  } else if constexpr (kL.scale == ScaleKind::kGroup) {
+    s.scale[0] = s.scale[1] = _mm512_loadu_ps(super + group * 64);
+  } else if constexpr (kL.scale == ScaleKind::kGroupZero) {
+    s.scale[0] = s.scale[1] = HalvesAt(super + group * 32);
+    s.minimum[0] = -_mm512_mul_ps(s.scale[0], HalvesAt(super + 64 + group * 32));
   } else {
     s.scale[0] = s.scale[1] = HalvesAt(header + group * 32);
-    if constexpr (kL.has_min()) s.minimum = HalvesAt(header + 64 + group * 32);
+    if constexpr (kL.has_min()) s.minimum[0] = HalvesAt(header + 64 + group * 32);
   }
   return s;
 }
@@ -121,13 +159,13 @@ DI_INLINE __m512i ExpandAt(const uint8_t* block, int g, int t) {
 }
 
 // One panel times `rows` <= kM rows (the last is computed again for the missing ones, and dropped); x_sums:
-// [rows][blocks] where the encoding has minima; sums: [kM][32].
+// [rows][blocks][scales_per_block] where the encoding has minima; sums: [kM][32].
 template <Encoding kE, int kM>
 void GroupPanel(const uint16_t* x, int64_t ldx, const float* x_sums, int64_t rows, int64_t blocks, const uint8_t* panel,
                 float* sums) {
   constexpr PanelLayout kL = LayoutOf(kE);
   constexpr bool kPlain = kL.scale == ScaleKind::kNone;
-  constexpr int kHalves = kL.scale == ScaleKind::kSuper16 ? 2 : 1;
+  constexpr int kHalves = kL.scales_per_block();
   __m512 acc[kM][2];
   const uint16_t* x_rows[kM];
   const float* sum_rows[kM];
@@ -135,7 +173,7 @@ void GroupPanel(const uint16_t* x, int64_t ldx, const float* x_sums, int64_t row
   for (int m = 0; m < kM; ++m) {
     const int64_t row = m < rows ? m : rows - 1;
     x_rows[m] = x + row * ldx;
-    sum_rows[m] = kL.has_min() ? x_sums + row * blocks : nullptr;
+    sum_rows[m] = kL.has_min() ? x_sums + row * blocks * kHalves : nullptr;
     acc[m][0] = acc[m][1] = _mm512_setzero_ps();
   }
   for (int64_t block = 0; block < blocks; ++block) {
@@ -166,12 +204,15 @@ void GroupPanel(const uint16_t* x, int64_t ldx, const float* x_sums, int64_t row
 #pragma GCC unroll 2
       for (int g = 0; g < 2; ++g) {
         Scales scales;
-        if constexpr (!kPlain) scales = LoadScales<kE>(start, panel + SuperOffset(kL, block), g);
+        if constexpr (!kPlain) {
+          scales = LoadScales<kE>(start, panel + SuperOffset(kL, block), static_cast<int>(block % kL.super_blocks), g);
+        }
 #pragma GCC unroll 16
         for (int m = 0; m < kM; ++m) {
           acc[m][g] = kPlain ? part[m][g] : _mm512_fmadd_ps(scales.scale[half], part[m][g], acc[m][g]);
           if (kL.has_min()) {
-            acc[m][g] = _mm512_fmadd_ps(scales.minimum, _mm512_set1_ps(sum_rows[m][block]), acc[m][g]);
+            const __m512 sum = _mm512_set1_ps(sum_rows[m][block * kHalves + half]);
+            acc[m][g] = _mm512_fmadd_ps(scales.minimum[half], sum, acc[m][g]);
           }
         }
       }
@@ -207,26 +248,37 @@ void RunRows(const LinearArgs& args, const uint16_t* x, int64_t ldx, const float
     const uint8_t* panel = static_cast<const uint8_t*>(args.packed) + column / kPanelColumns * panel_bytes;
     for (int64_t group = 0; group < groups; ++group) {  // as even as possible
       const int64_t begin = rows * group / groups, count = rows * (group + 1) / groups - begin;
-      const float* group_sums = LayoutOf(kE).has_min() ? x_sums + begin * blocks : nullptr;
+      const float* group_sums =
+          LayoutOf(kE).has_min() ? x_sums + begin * blocks * LayoutOf(kE).scales_per_block() : nullptr;
       GroupRows<kE>(x + begin * ldx, ldx, group_sums, count, blocks, panel, sums);
       StoreRows(args, sums, row + begin, count, column, col_end);
     }
   }
 }
 
-// Sum of every block of 32 of x, in one fixed tree: pairs by the dot product with ones, then halves.
+DI_INLINE float SumOfFour(__m128 four) {
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+// Sum of every block of 32 of x, or of its halves, in one fixed tree: pairs by the dot product with ones, then halves.
+template <int kPerBlock>
 void PrepareSums(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared) {
   const int64_t blocks = BlocksOf(k);
   const __m512i ones = _mm512_set1_epi16(0x3f80);
   for (int64_t row = row_begin; row < row_end; ++row) {
     const uint16_t* in = static_cast<const uint16_t*>(x) + row * ldx;
-    float* out = static_cast<float*>(prepared) + row * blocks;
+    float* out = static_cast<float*>(prepared) + row * blocks * kPerBlock;
     for (int64_t block = 0; block < blocks; ++block) {
       const __m512 pairs = Dot(_mm512_setzero_ps(), LoadLine(in + block * kBlockK), ones);
-      const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(pairs), _mm512_extractf32x8_ps(pairs, 1));
-      const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-      const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-      out[block] = _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+      const __m256 first = _mm512_castps512_ps256(pairs), second = _mm512_extractf32x8_ps(pairs, 1);
+      if constexpr (kPerBlock == 1) {
+        const __m256 eight = _mm256_add_ps(first, second);
+        out[block] = SumOfFour(_mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)));
+      } else {
+        out[2 * block] = SumOfFour(_mm_add_ps(_mm256_castps256_ps128(first), _mm256_extractf128_ps(first, 1)));
+        out[2 * block + 1] = SumOfFour(_mm_add_ps(_mm256_castps256_ps128(second), _mm256_extractf128_ps(second, 1)));
+      }
     }
   }
 }
@@ -245,7 +297,7 @@ void PreparePadded(const void* x, int64_t ldx, int64_t row_begin, int64_t row_en
 template <Encoding kE>
 void PrepareFor(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared) {
   if constexpr (LayoutOf(kE).has_min()) {
-    PrepareSums(x, ldx, row_begin, row_end, k, prepared);
+    PrepareSums<LayoutOf(kE).scales_per_block()>(x, ldx, row_begin, row_end, k, prepared);
   } else {
     PreparePadded(x, ldx, row_begin, row_end, k, prepared);
   }
@@ -290,8 +342,11 @@ void Run(const LinearArgs& args, int64_t col_begin, int64_t col_end) {
 
 // f16 and f32 weights are not exact in bf16: the f32 core has them.
 constexpr LinearKernel kRows[] = {
-    DI_ROW(kBF16, "bf16"), DI_ROW(kQ8_0, "q8_0"), DI_ROW(kQ4_0, "q4_0"), DI_ROW(kQ4_1, "q4_1"), DI_ROW(kQ5_0, "q5_0"),
-    DI_ROW(kQ5_1, "q5_1"), DI_ROW(kQ4_K, "q4_k"), DI_ROW(kQ5_K, "q5_k"), DI_ROW(kQ6_K, "q6_k"),
+    DI_ROW(kBF16, "bf16"),     DI_ROW(kQ8_0, "q8_0"),        DI_ROW(kQ4_0, "q4_0"), DI_ROW(kQ4_1, "q4_1"),
+    DI_ROW(kQ5_0, "q5_0"),     DI_ROW(kQ5_1, "q5_1"),        DI_ROW(kQ2_K, "q2_k"), DI_ROW(kQ3_K, "q3_k"),
+    DI_ROW(kQ4_K, "q4_k"),     DI_ROW(kQ5_K, "q5_k"),        DI_ROW(kQ6_K, "q6_k"), DI_ROW(kIQ4_NL, "iq4_nl"),
+    DI_ROW(kIQ4_XS, "iq4_xs"), DI_ROW(kMXFP4, "mxfp4"),      DI_ROW(kFP8, "fp8"),   DI_ROW(kInt8, "int8"),
+    DI_ROW(kInt4, "int4"),     DI_ROW(kInt4G32, "int4_g32"),
 };
 #undef DI_ROW
 

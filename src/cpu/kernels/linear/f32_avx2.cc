@@ -23,10 +23,23 @@ template <class Halves>
 __attribute__((always_inline)) inline VF HalfToFloat(Halves halves) {
   return _mm256_cvtph_ps(reinterpret_cast<__m128i>(halves));
 }
-template <int kOffset>
+// vpermps takes the low 3 bits of its index: one look-up for each half of a codebook, chosen by bit 3.
+template <Encoding kE>
 __attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
-  typedef int32_t VSigned __attribute__((vector_size(sizeof(VU))));
-  return __builtin_convertvector(reinterpret_cast<VSigned>(word & 15) - kOffset, VF);
+  constexpr PanelLayout kL = LayoutOf(kE);
+  if constexpr (kL.codes == Codes::kInteger) {
+    typedef int32_t VSigned __attribute__((vector_size(sizeof(VU))));
+    return __builtin_convertvector(reinterpret_cast<VSigned>(word & 15) - kL.offset, VF);
+  } else {
+    VF low, high;
+    for (int i = 0; i < kLanes; ++i) {
+      low[i] = static_cast<float>(kL.ValueOf(i));
+      high[i] = static_cast<float>(kL.ValueOf(8 + i));
+    }
+    const auto index = reinterpret_cast<__m256i>(word);
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, index), _mm256_permutevar8x32_ps(high, index),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+  }
 }
 
 #define DI_ISA Isa::kAvx2

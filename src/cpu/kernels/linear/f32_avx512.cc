@@ -23,11 +23,13 @@ template <class Halves>
 __attribute__((always_inline)) inline VF HalfToFloat(Halves halves) {
   return _mm512_cvtph_ps(reinterpret_cast<__m256i>(halves));
 }
-// vpermps takes the low 4 bits of its index and ignores the rest: one instruction for mask, offset and conversion.
-template <int kOffset>
+// vpermps takes the low 4 bits of its index and ignores the rest: one instruction for mask, value and conversion.
+template <Encoding kE>
 __attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
-  const VF first = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  return _mm512_permutexvar_ps(reinterpret_cast<__m512i>(word), first - static_cast<float>(kOffset));
+  constexpr PanelLayout kL = LayoutOf(kE);
+  VF values;
+  for (int i = 0; i < kLanes; ++i) values[i] = static_cast<float>(kL.ValueOf(i));
+  return _mm512_permutexvar_ps(reinterpret_cast<__m512i>(word), values);
 }
 
 #define DI_ISA Isa::kAvx512

@@ -31,10 +31,18 @@ __attribute__((always_inline)) inline VF HalfToFloat(Halves halves) {
   const VU value = (reinterpret_cast<VU>(small) & subnormal) | (normal & ~subnormal);
   return reinterpret_cast<VF>(value | ((bits & 0x8000u) << 16));
 }
-template <int kOffset>
+template <Encoding kE>
 __attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
-  typedef int32_t VSigned __attribute__((vector_size(sizeof(VU))));
-  return __builtin_convertvector(reinterpret_cast<VSigned>(word & 15) - kOffset, VF);
+  constexpr PanelLayout kL = LayoutOf(kE);
+  if constexpr (kL.codes == Codes::kInteger) {
+    typedef int32_t VSigned __attribute__((vector_size(sizeof(VU))));
+    return __builtin_convertvector(reinterpret_cast<VSigned>(word & 15) - kL.offset, VF);
+  } else {
+    constexpr const int8_t* kValues = kL.codes == Codes::kIq4 ? kIq4Values : kE2m1Doubled;
+    VF values;
+    for (int i = 0; i < kLanes; ++i) values[i] = static_cast<float>(kValues[word[i] & 15]);
+    return values;
+  }
 }
 
 #define DI_ISA Isa::kPortable

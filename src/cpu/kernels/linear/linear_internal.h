@@ -27,7 +27,7 @@ static constexpr int64_t kDecodedBytes = kChunkBlocks * kBlockK * kPanelColumns 
 [[maybe_unused]] static constexpr int64_t PreparedRowBytes(bool bf16_core, Encoding encoding, DType act, int64_t k) {
   const int64_t padded = BlocksOf(k) * kBlockK;
   if (bf16_core) {
-    if (LayoutOf(encoding).has_min()) return BlocksOf(k) * 4;
+    if (LayoutOf(encoding).has_min()) return BlocksOf(k) * LayoutOf(encoding).scales_per_block() * 4;
     return padded == k ? 0 : padded * 2;
   }
   return act == DType::kF32 && padded == k ? 0 : padded * 4;

@@ -40,27 +40,72 @@ std::vector<Encoding> AllEncodings() {
   return all;
 }
 
-// Random rows: any integers, finite scales of both signs, some of them subnormal halves.
+// Where the f16 scales and minima of a block lie.
+std::vector<int> HalvesOf(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::kQ2_K:
+      return {80, 82};
+    case Encoding::kQ3_K:
+      return {108};
+    case Encoding::kQ6_K:
+      return {208};
+    case Encoding::kQ4_1:
+    case Encoding::kQ5_1:
+    case Encoding::kQ4_K:
+    case Encoding::kQ5_K:
+      return {0, 2};
+    case Encoding::kMXFP4:
+    case Encoding::kFP8:
+    case Encoding::kInt8:
+      return {};
+    default:
+      return {0};
+  }
+}
+
+// Makes a block of noise sane: finite scales of both signs, some of them subnormal halves; no NaN.
+void SetScales(Encoding encoding, std::mt19937* rng, uint8_t* block) {
+  std::normal_distribution<float> normal(0.0f, 0.02f);
+  const std::vector<int> halves = HalvesOf(encoding);
+  for (size_t i = 0; i < halves.size(); ++i) {
+    const float value = i == 0 ? ((*rng)() % 16 == 0 ? 3e-7f : normal(*rng) / 8) : normal(*rng);
+    const uint16_t bits = F32ToF16(value);
+    std::memcpy(block + halves[i], &bits, 2);
+  }
+  if (encoding == Encoding::kMXFP4) block[0] = static_cast<uint8_t>(114 + (*rng)() % 8);
+  if (encoding == Encoding::kFP8 || encoding == Encoding::kInt8) {
+    const float scale = normal(*rng) / 100;
+    std::memcpy(block, &scale, 4);
+  }
+  if (encoding == Encoding::kInt4 || encoding == Encoding::kInt4G32) block[2] %= 17;
+  if (encoding == Encoding::kFP8) {
+    for (int j = 0; j < 32; ++j) {
+      if ((block[4 + j] & 0x7f) == 0x7f) block[4 + j] ^= 1;
+    }
+  }
+}
+
+// Random rows: any codes.
 std::vector<uint8_t> RandomRows(Encoding encoding, int64_t n, int64_t k, uint32_t seed) {
   std::mt19937 rng(seed);
   std::vector<uint8_t> bytes(static_cast<size_t>(n) * RowBytes(encoding, k));
   const EncodingInfo& info = InfoOf(encoding);
-  std::normal_distribution<float> normal(0.0f, 0.02f);
   if (!IsQuantised(encoding)) {
+    std::normal_distribution<float> normal(0.0f, 0.02f);
     std::vector<float> values(static_cast<size_t>(n * k));
     for (float& value : values) value = normal(rng);
     EncodeRow(encoding, values.data(), bytes.data(), n * k);
     return bytes;
   }
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(rng());
-  const bool has_min = encoding == Encoding::kQ4_1 || encoding == Encoding::kQ5_1 || encoding == Encoding::kQ4_K ||
-                       encoding == Encoding::kQ5_K;
-  for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(info.block_bytes)) {
-    uint8_t* block = bytes.data() + at + (encoding == Encoding::kQ6_K ? 208 : 0);
-    const uint16_t scale = F32ToF16(rng() % 16 == 0 ? 3e-7f : normal(rng) / 8);
-    const uint16_t minimum = F32ToF16(normal(rng));
-    std::memcpy(block, &scale, 2);
-    if (has_min) std::memcpy(block + 2, &minimum, 2);
+  const int64_t blocks = k / info.block_elements;  // of a row
+  const int64_t run = HasRuns(encoding) ? kRunElements / info.block_elements : 1;
+  const int head = encoding == Encoding::kInt4 ? 3 : 4;
+  for (int64_t i = 0; i < n * blocks; ++i) {
+    uint8_t* block = bytes.data() + i * info.block_bytes;
+    SetScales(encoding, &rng, block);
+    const int64_t first = i % blocks % run;  // the blocks of a run share their scale
+    if (first != 0) std::memcpy(block, block - first * info.block_bytes, static_cast<size_t>(head));
   }
   return bytes;
 }
@@ -162,6 +207,26 @@ TEST(PackTest, DecodesToTheBitsOfDecodeRow) {
               << ToString(encoding) << " n " << n << " k " << w.k << " row " << i;
         }
       }
+    }
+  }
+}
+
+// A NaN makes NaN of every sum it is part of, and of no other.
+TEST(LinearTest, Fp8NanReachesItsColumn) {
+  const int64_t n = 40, k = 288;
+  Weight w(Encoding::kFP8, n, k, 5);
+  for (const int64_t block : {4, 7, 8}) {  // the first and the last of a run, and one of the part run
+    const int64_t column = 30 + block % 3;
+    w.rows[static_cast<size_t>(column) * RowBytes(w.encoding, k) + static_cast<size_t>(block * 36 + 9)] = 0xff;
+  }
+  const PackSegment segment{w.rows.data(), n, static_cast<int64_t>(RowBytes(w.encoding, k))};
+  PackPanels(w.encoding, {&segment, 1}, k, w.packed->get(), 0, NumPanels(n));
+  for (const LinearKernel* kernel : KernelsOfThisMachine()) {
+    if (kernel->encoding != w.encoding) continue;
+    const Activations x(kernel->act, 9, k, 6);
+    const std::vector<float> y = Multiply(*kernel, w, x, 0, 9);
+    for (int64_t i = 0; i < 9 * n; ++i) {
+      EXPECT_EQ(std::isnan(y[static_cast<size_t>(i)]), i % n == 31 || i % n == 32) << kernel->name << " " << i;
     }
   }
 }
