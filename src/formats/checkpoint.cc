@@ -10,6 +10,7 @@
 #include "formats/byte_cursor.h"
 #include "formats/gguf_check.h"
 #include "formats/gguf_split.h"
+#include "formats/quantised_tensors.h"
 
 namespace deepinfer::formats {
 namespace {
@@ -88,7 +89,7 @@ Status Checkpoint::OpenGguf() {
   for (const GgufFile& part : gguf_parts_) {
     files_.push_back(part.path());
     for (const GgufTensor& tensor : part.tensors()) {
-      CheckpointTensor added{tensor.name, tensor.encoding, "", tensor.shape, tensor.data, part.path()};
+      CheckpointTensor added{tensor.name, tensor.encoding, "", tensor.shape, tensor.data, part.path(), {}};
       if (tensor.unsupported_type != nullptr) added.encoding = std::nullopt;
       added.type_name = tensor.unsupported_type != nullptr ? tensor.unsupported_type : ToString(tensor.encoding);
       DI_RETURN_IF_ERROR(AddTensor(std::move(added)));
@@ -100,13 +101,16 @@ Status Checkpoint::OpenGguf() {
 Status Checkpoint::OpenFolder() {
   DI_ASSIGN_OR_RETURN(config_, HfConfig::Open(path_));
   DI_ASSIGN_OR_RETURN(folder_, SafetensorsFolder::Open(path_));
+  DI_ASSIGN_OR_RETURN(const QuantisationConfig quantisation, ReadQuantisation(*config_));
+  std::vector<CheckpointTensor> tensors;
   for (const SafetensorsFile& file : folder_->files()) {
     files_.push_back(file.path());
     for (const SafetensorsTensor& tensor : file.tensors()) {
-      DI_RETURN_IF_ERROR(
-          AddTensor({tensor.name, tensor.encoding, tensor.dtype_name, tensor.shape, tensor.data, file.path()}));
+      tensors.push_back({tensor.name, tensor.encoding, tensor.dtype_name, tensor.shape, tensor.data, file.path(), {}});
     }
   }
+  DI_ASSIGN_OR_RETURN(tensors, AssembleQuantised(quantisation, std::move(tensors)));
+  for (CheckpointTensor& tensor : tensors) DI_RETURN_IF_ERROR(AddTensor(std::move(tensor)));
   return {};
 }
 
@@ -152,7 +156,7 @@ Result<const CheckpointTensor*> Checkpoint::Get(std::string_view name) const {
     return MakeError(ErrorCode::kUnsupported, where, "its type {} is not supported; supported are: {}",
                      tensor->type_name, SupportedEncodings());
   }
-  if (tensor->data.empty()) return MakeError(ErrorCode::kDataLoss, where, "it has no elements");
+  if (tensor->data.empty() && !tensor->rows) return MakeError(ErrorCode::kDataLoss, where, "it has no elements");
   MarkUsed(name);
   return tensor;
 }

@@ -3,7 +3,9 @@
 //
 // Names and shapes are the file's own. A tensor that this program cannot read is an error only when it is asked for.
 // Which tensors were asked for is recorded, so that a loader can refuse a file with tensors left over. Tensor data is
-// mapped, not read, and has no alignment. Move-only. Thread-safe after Open, Get and MarkUsed included.
+// mapped, not read, and has no alignment. The codes and scales that a quantised folder keeps in tensors of their own
+// are one tensor here, under the name of the weight they stand for (quantised_tensors.h). Move-only. Thread-safe after
+// Open, Get and MarkUsed included.
 #pragma once
 
 #include <atomic>
@@ -15,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/encoding.h"
 #include "base/error.h"
+#include "formats/checkpoint_tensor.h"
 #include "formats/gguf.h"
 #include "formats/hf_config.h"
 #include "formats/safetensors.h"
@@ -25,15 +27,6 @@ namespace deepinfer::formats {
 
 enum class CheckpointKind { kGguf, kHf };
 const char* ToString(CheckpointKind kind);  // "gguf" "hf"
-
-struct CheckpointTensor {
-  std::string name;
-  std::optional<Encoding> encoding;  // none if this program cannot read the type; Get() never returns such a tensor
-  std::string type_name;             // the file's own name of the type
-  std::vector<int64_t> shape;        // outermost first
-  std::span<const std::byte> data;   // as long as shape and encoding say
-  std::string file;                  // where it lies
-};
 
 class Checkpoint {
  public:
