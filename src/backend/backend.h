@@ -16,6 +16,7 @@
 
 #include "base/encoding.h"
 #include "base/error.h"
+#include "base/row_reader.h"
 #include "ir/graph.h"
 
 namespace deepinfer::backend {
@@ -28,6 +29,7 @@ struct WeightData {
   const std::byte* data = nullptr;
   // With several ranks: the data of each, all of the shape above. Empty: `data` on every rank.
   std::vector<const std::byte*> shards;
+  RowReader rows;  // in place of data, for backends that take it (Caps::reads_rows)
 
   const std::byte* DataOf(size_t rank) const { return shards.empty() ? data : shards[rank]; }
 };
@@ -100,6 +102,7 @@ struct Caps {
   std::vector<Encoding> encodings;   // weights it reads as they are; others are converted to f32 at load
   int64_t max_prefill_requests = 0;  // 0: as many as max_num_seqs
   int64_t max_batched_tokens = 0;    // 0: no limit of its own
+  bool reads_rows = false;           // takes weights whose rows are made on demand; for others they are made at load
   int64_t ranks = 1;                 // that run each step together; a module's world must be this (ir/collective.h)
 };
 

@@ -24,6 +24,7 @@ CpuBackend::~CpuBackend() = default;
 backend::Caps CpuBackend::caps() const {
   backend::Caps caps;
   for (int i = 0; i < kNumEncodings; ++i) caps.encodings.push_back(static_cast<Encoding>(i));
+  caps.reads_rows = true;
   return caps;
 }
 

@@ -36,8 +36,8 @@ Result<void*> CpuExecutable::InputAddress(const ir::Input& input, const backend:
   const ir::Type& type = plan_.step.f.TypeOf(input.value);
   switch (input.kind) {
     case ir::InputKind::kWeight: {
-      DI_ASSIGN_OR_RETURN(const backend::WeightData* weight, weights_->Source(input.name));
-      return const_cast<std::byte*>(weight->data);
+      DI_ASSIGN_OR_RETURN(const std::byte* rows, weights_->Rows(input.name));
+      return const_cast<std::byte*>(rows);
     }
     case ir::InputKind::kState:
       return backend::StateAddress(io, input, type);

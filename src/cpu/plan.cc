@@ -129,6 +129,7 @@ class PlanBuilder {
       plan_.constants[node.results[0]] = ExpandConstant(type, std::get<ir::Bytes>(node.attrs.at("value")));
       return {};
     }
+    DI_RETURN_IF_ERROR(MakeWeightRows(node));
     PlacedLaunch placed;
     DI_ASSIGN_OR_RETURN(placed.launch, Lower(LowerContext{plan_.step.f, isa_, weights_}, node));
     std::vector<ValueId> reads = node.operands;
@@ -140,6 +141,17 @@ class PlanBuilder {
     plan_.needs.scratch = std::max(plan_.needs.scratch, placed.launch->ScratchBytes());
     plan_.needs.shared_scratch = std::max(plan_.needs.shared_scratch, placed.launch->SharedScratchBytes(members_));
     part->launches.push_back(std::move(placed));
+    return {};
+  }
+
+  // Projections read packed weights, everything else plain rows.
+  Status MakeWeightRows(const ir::Node& node) {
+    if (node.op == ir::Op::kLinear || node.op == ir::Op::kMultiLinear) return {};
+    for (const ValueId value : node.operands) {
+      const ir::Input* input = plan_.step.f.FindInput(Root(value));
+      if (input == nullptr || input->kind != ir::InputKind::kWeight) continue;
+      DI_RETURN_IF_ERROR(weights_->MakeRows(input->name));
+    }
     return {};
   }
 

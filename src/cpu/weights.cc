@@ -20,6 +20,32 @@ std::string KeyOf(const std::vector<std::string>& names, Encoding encoding) {
 
 constexpr int64_t kPanelsPerThread = 16;  // at least
 
+using Sources = std::vector<const backend::WeightData*>;
+
+// Packs one panel of the stacked rows of `sources`. buffer: for rows that must be made.
+void PackPanel(Encoding encoding, const Sources& sources, int64_t columns, int64_t panel, std::byte* packed,
+               std::vector<std::byte>* buffer) {
+  const auto stride = static_cast<int64_t>(RowBytes(encoding, columns));
+  buffer->resize(static_cast<size_t>(kLinearGrain * stride));
+  std::byte* made = buffer->data();
+  std::vector<PackSegment> segments;
+  int64_t first = 0;  // of the source's rows in the stack
+  for (const backend::WeightData* source : sources) {
+    const int64_t begin = std::max(panel * kLinearGrain - first, int64_t{0});
+    const int64_t end = std::min((panel + 1) * kLinearGrain - first, source->shape[0]);
+    first += source->shape[0];
+    if (begin >= end) continue;
+    if (source->rows) {
+      source->rows(begin, end, made);
+      segments.push_back({made, end - begin, stride});
+      made += (end - begin) * stride;
+    } else {
+      segments.push_back({source->data + begin * stride, end - begin, stride});
+    }
+  }
+  PackPanels(encoding, segments, columns, packed + panel * PackedLinearBytes(encoding, kLinearGrain, columns), 0, 1);
+}
+
 }  // namespace
 
 void Weights::FreeAligned::operator()(std::byte* data) const {
@@ -65,7 +91,7 @@ Result<const void*> Weights::Packed(const std::vector<std::string>& names) {
 }
 
 Status Weights::Pack(const std::vector<std::string>& names, const std::string& key, Entry* entry) {
-  std::vector<PackSegment> segments;
+  Sources sources;
   int64_t rows = 0;
   int64_t columns = 0;
   Encoding encoding = Encoding::kF32;
@@ -74,7 +100,7 @@ Status Weights::Pack(const std::vector<std::string>& names, const std::string& k
     encoding = source->encoding;
     columns = source->shape[1];
     rows += source->shape[0];
-    segments.push_back({source->data, source->shape[0], static_cast<int64_t>(RowBytes(encoding, columns))});
+    sources.push_back(source);
   }
   const size_t bytes = PackedLinearBytes(encoding, rows, columns);
   if (blob_) {
@@ -94,10 +120,42 @@ Status Weights::Pack(const std::vector<std::string>& names, const std::string& k
   const int64_t panels = NumPanels(rows);
   const int parts = static_cast<int>(std::clamp<int64_t>(panels / kPanelsPerThread, 1, std::max(threads_, 1)));
   ParallelFor(parts, [&](int part) {
-    PackPanels(encoding, segments, columns, entry->memory.get(), panels * part / parts, panels * (part + 1) / parts);
+    std::vector<std::byte> buffer;
+    for (int64_t panel = panels * part / parts; panel < panels * (part + 1) / parts; ++panel) {
+      PackPanel(encoding, sources, columns, panel, entry->memory.get(), &buffer);
+    }
   });
   entry->bytes = {entry->memory.get(), bytes};
   return {};
+}
+
+Status Weights::MakeRows(const std::string& name) {
+  DI_ASSIGN_OR_RETURN(const backend::WeightData* source, Source(name));
+  if (!source->rows) return {};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto& memory = made_[name];
+  if (memory != nullptr) return {};
+  const auto bytes = static_cast<size_t>(ir::Type::Weight(source->encoding, source->shape).Bytes());
+  memory.reset(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64)));
+  if (memory == nullptr) return MakeError(ErrorCode::kResourceExhausted, name, "no memory for {} bytes of rows", bytes);
+  const int64_t rows = source->shape[0];
+  const auto stride = static_cast<int64_t>(RowBytes(source->encoding, source->shape[1]));
+  const int64_t parts = std::max(threads_, 1);
+  ParallelFor(static_cast<int>(parts), [&](int part) {
+    for (int64_t row = rows * part / parts; row < rows * (part + 1) / parts; row += kLinearGrain) {
+      const int64_t end = std::min(row + kLinearGrain, rows * (part + 1) / parts);
+      source->rows(row, end, memory.get() + row * stride);
+    }
+  });
+  return {};
+}
+
+Result<const std::byte*> Weights::Rows(const std::string& name) const {
+  DI_ASSIGN_OR_RETURN(const backend::WeightData* source, Source(name));
+  if (!source->rows) return source->data;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = made_.find(name);
+  return it == made_.end() ? nullptr : it->second.get();
 }
 
 std::string Weights::file_problem() const {

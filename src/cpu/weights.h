@@ -2,7 +2,8 @@
 //
 // A packed weight is made once, on first use, by whichever graph is compiled first; later graphs get the same bytes.
 // With a file (packed weights of an earlier start, mapped) nothing is packed at all. Thread-safe. Plain rows are the
-// checkpoint's own mapped bytes: they are read for as long as the backend lives.
+// checkpoint's own mapped bytes: they are read for as long as the backend lives. Rows that are made on demand are made
+// 32 at a time while they are packed, or once and for all if something else than a projection reads them.
 #pragma once
 
 #include <map>
@@ -33,6 +34,11 @@ class Weights {
   // The rows of several tensors of one encoding, stacked and packed. The pointer stays valid.
   Result<const void*> Packed(const std::vector<std::string>& names);
 
+  // Makes the rows of a weight that has none of its own, for readers of plain rows.
+  Status MakeRows(const std::string& name);
+  // Where the plain rows are; null if they were not made.
+  Result<const std::byte*> Rows(const std::string& name) const;
+
   // Writes everything to the file if anything was packed since the start.
   Status Persist();
   int64_t packed_bytes() const;
@@ -60,8 +66,9 @@ class Weights {
   backend::WeightMap source_;
   std::optional<backend::BlobFile> blob_;
   // No two of these and an entry's are ever held together, but for problem_mutex_ inside an entry's.
-  mutable std::mutex mutex_;  // of entries_
+  mutable std::mutex mutex_;  // of entries_ and made_
   std::map<std::string, std::unique_ptr<Entry>> entries_;
+  std::map<std::string, std::unique_ptr<std::byte, FreeAligned>> made_;
   mutable std::mutex problem_mutex_;  // of file_problem_
   std::string file_problem_;
 };

@@ -1,5 +1,7 @@
 #include "cpu/weights.h"
 
+#include <atomic>
+#include <cstring>
 #include <random>
 #include <thread>
 
@@ -46,6 +48,39 @@ std::vector<std::byte> Fresh(const Source& source) {
   Weights weights(1);
   weights.SetSource(source.map);
   return PackedBytes(&weights);
+}
+
+// Rows made on demand pack to the same bytes, alone and beside rows that are there.
+TEST(WeightsTest, RowsMadeOnDemandPackLikeRowsThatAreThere) {
+  const Source source(5);
+  const size_t row = RowBytes(Encoding::kQ8_0, kColumns);
+  std::atomic<int64_t> made{0};
+  const auto on_demand = [&](const std::byte* rows) {
+    return [rows, row, &made](int64_t begin, int64_t end, std::byte* out) {
+      std::memcpy(out, rows + begin * row, (end - begin) * row);
+      made += end - begin;
+    };
+  };
+  for (const bool both : {false, true}) {
+    Weights weights(2);
+    backend::WeightMap map = source.map;
+    for (const char* name : {"a", "b"}) {
+      if (!both && name[0] == 'a') continue;
+      map[name].rows = on_demand(map[name].data);
+      map[name].data = nullptr;
+    }
+    weights.SetSource(map);
+    made = 0;
+    EXPECT_EQ(PackedBytes(&weights), Fresh(source));
+    EXPECT_EQ(made, both ? 2 * kRows : kRows);
+    EXPECT_EQ(*weights.Rows("b"), nullptr) << "nobody has asked for plain rows";
+    ASSERT_TRUE(weights.MakeRows("b"));
+    ASSERT_TRUE(weights.MakeRows("b"));
+    EXPECT_EQ(made, both ? 3 * kRows : 2 * kRows) << "they are made once";
+    EXPECT_EQ(std::memcmp(*weights.Rows("b"), source.map.at("b").data, kRows * row), 0);
+    ASSERT_TRUE(weights.MakeRows("a"));
+    EXPECT_EQ(*weights.Rows("a") == source.map.at("a").data, !both);
+  }
 }
 
 // A second start maps the file: it gives the first one's bytes although the source it could pack from is another.

@@ -34,7 +34,7 @@ constexpr Neutral kRefused[] = {
     {"num_local_experts", 0},
     {"no_rope_layers", 0},
     {"alibi", 0},
-    {"quantization_config", 0},
+    {"compression_config", 0},
     {"quantization", 0},
     {"use_sliding_window", 0},
     {"attention_chunk_size", 0},

@@ -165,7 +165,7 @@ TEST(DecoderConfigTest, RefusedFields) {
   ExpectRefused(kGemma3, {{"layer_types", {"full_attention"}}}, "1 layer types for 3 layers");
   ExpectRefused(kLlama, {{"attention_multiplier", 1.0}}, "attention_multiplier");
   ExpectRefused(kLlama, {{"logits_scaling", 8.0}}, "logits_scaling");
-  ExpectRefused(kLlama, {{"quantization_config", {{"quant_method", "awq"}}}}, "quantization_config");
+  ExpectRefused(kLlama, {{"quantization", {{"bits", 4}}}}, "quantization");
   ExpectRefused(kLlama, {{"sliding_window", 4096}}, "sliding_window");
   ExpectRefused(kLlama, {{"hidden_act", "relu"}}, "'relu' is not supported");
   ExpectRefused(kGemma3, {{"hidden_activation", "gelu"}}, "'gelu' is not supported");

@@ -94,11 +94,21 @@ void CheckTiedHead(const formats::Checkpoint& checkpoint, const std::map<std::st
   checkpoint.MarkUsed(head->second);
   const formats::CheckpointTensor* a = checkpoint.Find(head->second);
   const formats::CheckpointTensor* b = checkpoint.Find(loaded->tensors.at("model.embed_tokens.weight"));
-  const bool equal = a->encoding == b->encoding && a->shape == b->shape && a->data.size() == b->data.size() &&
+  const bool equal = !a->rows && !b->rows && a->encoding == b->encoding && a->shape == b->shape &&
+                     a->data.size() == b->data.size() &&
                      std::memcmp(a->data.data(), b->data.data(), a->data.size()) == 0;
   if (equal) return;
   loaded->warnings.push_back(fmt::format(
       "{}: tensor {}: differs from the embeddings, but the config ties the two: it is not used", a->file, a->name));
+}
+
+// Writers of quantised checkpoints give projections biases that the model does not have.
+bool IsBiasOfZeros(const formats::Checkpoint& checkpoint, const std::string& name) {
+  if (!name.ends_with(".bias")) return false;
+  const formats::CheckpointTensor* weight = checkpoint.Find(name.substr(0, name.size() - 4) + "weight");
+  if (weight == nullptr || !weight->rows) return false;
+  const std::span<const std::byte> data = checkpoint.Find(name)->data;
+  return std::all_of(data.begin(), data.end(), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 Status CheckLeftovers(const formats::Checkpoint& checkpoint, LoadedModel* loaded) {
@@ -109,7 +119,7 @@ Status CheckLeftovers(const formats::Checkpoint& checkpoint, LoadedModel* loaded
   for (const std::string& name : checkpoint.UnusedTensors()) {
     const bool is_vision = multimodal && IsVisionTensor(name);
     if (is_vision) ++vision;
-    if (is_vision || IsIgnorable(name)) {
+    if (is_vision || IsIgnorable(name) || IsBiasOfZeros(checkpoint, name)) {
       checkpoint.MarkUsed(name);
     } else {
       unread.push_back(name);
