@@ -32,6 +32,10 @@ class ByteCursor {
   size_t position() const { return position_; }
   size_t remaining() const { return bytes_.size() - position_; }
   const std::string& file() const { return file_; }
+  // What was read since the position was `begin`.
+  std::string_view Since(size_t begin) const {
+    return {reinterpret_cast<const char*>(bytes_.data()) + begin, position_ - begin};
+  }
 
   template <class T>
   Result<T> Read(std::string_view field) {

@@ -36,8 +36,10 @@ Result<GgufFile> GgufFile::Parse(std::span<const std::byte> bytes, const std::st
   DI_ASSIGN_OR_RETURN(const uint64_t metadata_count, cursor.Read<uint64_t>("metadata count"));
   GgufFile file;
   file.path_ = name;
-  DI_ASSIGN_OR_RETURN(file.metadata_, ReadGgufMetadata(cursor, metadata_count));
-  DI_ASSIGN_OR_RETURN(GgufTensorTable table, ReadGgufTensors(cursor, tensor_count, AlignmentOf(file.metadata_), bytes));
+  DI_ASSIGN_OR_RETURN(GgufMetadata metadata, ReadGgufMetadata(cursor, metadata_count));
+  DI_ASSIGN_OR_RETURN(GgufTensorTable table, ReadGgufTensors(cursor, tensor_count, AlignmentOf(metadata), bytes));
+  file.metadata_ = std::move(metadata.values);
+  file.raw_metadata_ = std::move(metadata.raw);
   file.tensors_ = std::move(table.tensors);
   file.header_ = bytes.first(table.data_begin);
   for (size_t i = 0; i < file.tensors_.size(); ++i) file.tensor_index_.emplace(file.tensors_[i].name, i);

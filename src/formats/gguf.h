@@ -24,6 +24,13 @@ namespace deepinfer::formats {
 using GgufValue = std::variant<bool, int64_t, uint64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
                                std::vector<bool>, std::vector<std::string_view>>;
 
+// A key and its value as the bytes in the file, for copying: AddRawMetadata of a writer takes it.
+struct GgufRawPair {
+  std::string_view key;
+  uint32_t type = 0;
+  std::string_view bytes;
+};
+
 struct GgufTensor {
   std::string name;
   Encoding encoding = Encoding::kF32;
@@ -40,6 +47,7 @@ class GgufFile {
 
   const std::string& path() const { return path_; }
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
+  const std::vector<GgufRawPair>& raw_metadata() const { return raw_metadata_; }  // in the file's order
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
   const GgufTensor* FindTensor(std::string_view name) const;
   // Everything before the tensor data.
@@ -65,6 +73,7 @@ class GgufFile {
   std::string path_;
   std::span<const std::byte> header_;
   std::map<std::string, GgufValue, std::less<>> metadata_;
+  std::vector<GgufRawPair> raw_metadata_;
   std::vector<GgufTensor> tensors_;
   std::map<std::string, size_t, std::less<>> tensor_index_;
 };

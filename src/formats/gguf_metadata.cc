@@ -67,10 +67,12 @@ class MetadataReader {
     field_ = fmt::format("key {}", Printable(key));
     const std::string where = Where(key);
     DI_ASSIGN_OR_RETURN(const ValueType type, ReadType(where));
-    if (metadata.contains(key)) return Fail(where, "the key occurs twice");
+    const size_t begin = cursor_.position();
+    if (metadata.values.contains(key)) return Fail(where, "the key occurs twice");
     DI_ASSIGN_OR_RETURN(GgufValue value, type == ValueType::kArray ? ReadArray(where) : ReadScalar(type, where));
     if (key == kAlignmentKey) DI_RETURN_IF_ERROR(CheckAlignment(type, value, where));
-    metadata.emplace(std::string(key), std::move(value));
+    metadata.values.emplace(std::string(key), std::move(value));
+    metadata.raw.push_back({key, static_cast<uint32_t>(type), cursor_.Since(begin)});
     return {};
   }
 
@@ -218,8 +220,8 @@ Result<GgufMetadata> ReadGgufMetadata(ByteCursor& cursor, uint64_t count) {
 }
 
 uint64_t AlignmentOf(const GgufMetadata& metadata) {
-  const auto it = metadata.find(kAlignmentKey);
-  return it == metadata.end() ? 32 : static_cast<uint64_t>(std::get<int64_t>(it->second));
+  const auto it = metadata.values.find(kAlignmentKey);
+  return it == metadata.values.end() ? 32 : static_cast<uint64_t>(std::get<int64_t>(it->second));
 }
 
 }  // namespace deepinfer::formats

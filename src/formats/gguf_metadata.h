@@ -9,7 +9,10 @@
 
 namespace deepinfer::formats {
 
-using GgufMetadata = std::map<std::string, GgufValue, std::less<>>;
+struct GgufMetadata {
+  std::map<std::string, GgufValue, std::less<>> values;
+  std::vector<GgufRawPair> raw;
+};
 
 // Reads `count` pairs at the cursor. Refused: empty, duplicate or non-ASCII keys, unknown types, nested arrays, lengths
 // beyond the file, an alignment that is not a u32 power of two from 8 up. Memory is bounded by the file's size and by

@@ -93,6 +93,42 @@ TEST(GgufTest, TensorsRoundTripInEveryEncodingThatCanBeWritten) {
   }
 }
 
+TEST(GgufTest, MetadataAndTensorsCanBeCopiedPieceByPiece) {
+  const std::vector<float> values(64, 2.0f);
+  GgufWriter writer;
+  writer.AddMetadata("a.u32", uint32_t{7})
+      .AddMetadata("a.text", "text")
+      .AddMetadata("a.flags", std::vector<bool>{true});
+  writer.AddTensor("w", Encoding::kQ8_0, {2, 32}, values)
+      .AddTensor("v", Encoding::kF32, {3}, std::vector<float>{1, 2, 3});
+  const std::string bytes = writer.Build();
+  const auto file = GgufFile::Parse(AsBytes(bytes), "m.gguf");
+  ASSERT_TRUE(file);
+  GgufWriter copy;
+  for (const GgufRawPair& pair : file->raw_metadata()) copy.AddRawMetadata(pair.key, pair.type, pair.bytes);
+  for (const GgufTensor& tensor : file->tensors()) {
+    copy.AddTensorFrom(tensor.name, tensor.encoding, tensor.shape, [&tensor](const GgufWriter::Sink& sink) -> Status {
+      DI_RETURN_IF_ERROR(sink(tensor.data.first(5)));
+      return sink(tensor.data.subspan(5));
+    });
+  }
+  EXPECT_EQ(copy.Build(), bytes);
+  const TempFolder folder;
+  ASSERT_TRUE(copy.Write(folder.File("m.gguf")));
+  EXPECT_EQ(GgufFile::Open(folder.File("m.gguf"))->header_bytes().size(), file->header_bytes().size());
+}
+
+TEST(GgufTest, AnErrorWhileWritingLeavesNoFile) {
+  const TempFolder folder;
+  GgufWriter writer;
+  writer.AddTensorFrom("w", Encoding::kF32, {4}, [](const GgufWriter::Sink&) -> Status {
+    return MakeError(ErrorCode::kDataLoss, "w", "broken");
+  });
+  EXPECT_EQ(writer.Write(folder.File("m.gguf")).error().message, "broken");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  EXPECT_FALSE(GgufWriter().Write("/nonexistent/m.gguf"));
+}
+
 TEST(GgufTest, OpensFilesAndSurvivesMoves) {
   TempFolder folder;
   const std::vector<float> values(32, 2.0f);

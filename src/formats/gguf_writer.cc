@@ -1,7 +1,6 @@
 #include "formats/gguf_writer.h"
 
-#include <cstdio>
-#include <memory>
+#include <utility>
 
 #include "formats/gguf_tensors.h"
 
@@ -122,11 +121,21 @@ GgufWriter& GgufWriter::AddTensor(std::string_view name, Encoding encoding, std:
 
 GgufWriter& GgufWriter::AddRawTensor(std::string_view name, uint32_t type, std::vector<int64_t> shape,
                                      std::string_view bytes) {
-  tensors_.push_back({std::string(name), type, std::move(shape), std::string(bytes)});
+  const Source source = [held = std::string(bytes)](const Sink& sink) { return sink(std::as_bytes(std::span(held))); };
+  tensors_.push_back({std::string(name), type, std::move(shape), bytes.size(), source});
   return *this;
 }
 
-std::string GgufWriter::Build() const {
+GgufWriter& GgufWriter::AddTensorFrom(std::string_view name, Encoding encoding, std::vector<int64_t> shape,
+                                      Source source) {
+  DI_CHECK(!shape.empty() && HasGgufType(encoding));
+  uint64_t bytes = RowBytes(encoding, shape.back());
+  for (size_t i = 0; i + 1 < shape.size(); ++i) bytes *= static_cast<uint64_t>(shape[i]);
+  tensors_.push_back({std::string(name), *GgufTypeOf(encoding), std::move(shape), bytes, std::move(source)});
+  return *this;
+}
+
+std::string GgufWriter::Header() const {
   std::string out = "GGUF";
   const bool says_alignment = alignment_ != 32;
   Append<uint32_t>(out, 3);
@@ -138,7 +147,6 @@ std::string GgufWriter::Build() const {
     Append(out, alignment_);
   }
   out += metadata_;
-  const auto align = [&](uint64_t size) { return (size + alignment_ - 1) / alignment_ * alignment_; };
   uint64_t offset = 0;
   for (const Tensor& tensor : tensors_) {
     AppendString(out, tensor.name);
@@ -146,24 +154,54 @@ std::string GgufWriter::Build() const {
     for (size_t i = tensor.shape.size(); i-- > 0;) Append(out, tensor.shape[i]);
     Append(out, tensor.type);
     Append(out, offset);
-    offset = align(offset + tensor.bytes.size());
+    offset += (tensor.bytes + alignment_ - 1) / alignment_ * alignment_;
   }
-  for (const Tensor& tensor : tensors_) {
-    out.resize(align(out.size()), '\0');
-    out += tensor.bytes;
-  }
-  out.resize(align(out.size()), '\0');
   return out;
 }
 
-Status GgufWriter::Write(const std::string& path) const {
-  const std::string bytes = Build();
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
-  if (file == nullptr) return MakeError(ErrorCode::kInvalidArgument, path, "cannot be written");
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size() || std::fflush(file.get()) != 0) {
-    return MakeError(ErrorCode::kResourceExhausted, path, "writing failed");
+Status GgufWriter::Emit(const Sink& sink) const {
+  uint64_t written = 0;
+  const Sink counting = [&](std::span<const std::byte> bytes) {
+    written += bytes.size();
+    return sink(bytes);
+  };
+  const auto pad = [&] {
+    const std::string zeros((alignment_ - written % alignment_) % alignment_, '\0');
+    return counting(std::as_bytes(std::span(zeros)));
+  };
+  const std::string header = Header();
+  DI_RETURN_IF_ERROR(counting(std::as_bytes(std::span(header))));
+  for (const Tensor& tensor : tensors_) {
+    DI_RETURN_IF_ERROR(pad());
+    const uint64_t begin = written;
+    DI_RETURN_IF_ERROR(tensor.source(counting));
+    DI_CHECK(written - begin == tensor.bytes);
   }
-  return {};
+  return pad();
+}
+
+std::string GgufWriter::Build() const {
+  std::string out;
+  const Status status = Emit([&](std::span<const std::byte> bytes) {
+    out.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return Status();
+  });
+  DI_CHECK(status.has_value());
+  return out;
+}
+
+Status GgufWriter::WriteTo(FileWriter* file) const {
+  return Emit([&](std::span<const std::byte> bytes) { return file->Write(bytes); });
+}
+
+Status GgufWriter::Write(const std::string& path) const {
+  DI_ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(path));
+  DI_RETURN_IF_ERROR(WriteTo(&file));
+  return file.Commit();
+}
+
+bool HasGgufType(Encoding encoding) {
+  return GgufTypeOf(encoding).has_value();
 }
 
 }  // namespace deepinfer::formats

@@ -1,14 +1,16 @@
-// Builds a GGUF v3 file as a byte string, for the tests and tools of any room.
+// Builds a GGUF v3 file, as a byte string or on disk, for the tests and tools of any room.
 //
 //   GgufWriter writer;
 //   writer.AddMetadata("general.architecture", "llama").AddMetadata("llama.block_count", 2u);
 //   writer.AddTensor("token_embd.weight", Encoding::kQ8_0, {vocab, width}, values);
 //   std::string bytes = writer.Build();
 //
-// Shapes are outermost first. It trusts its caller: bad arguments abort. Not thread-safe.
+// Tensor data may come from a function that is called while the file is written, so that no more than a piece of it is
+// ever in memory. Shapes are outermost first. It trusts its caller: bad arguments abort. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,8 +18,12 @@
 
 #include "base/encoding.h"
 #include "base/error.h"
+#include "formats/file_writer.h"
 
 namespace deepinfer::formats {
+
+// Whether the format has a type for an encoding.
+bool HasGgufType(Encoding encoding);
 
 class GgufWriter {
  public:
@@ -46,8 +52,15 @@ class GgufWriter {
   // Bytes that are encoded already, under any type number.
   GgufWriter& AddRawTensor(std::string_view name, uint32_t type, std::vector<int64_t> shape, std::string_view bytes);
 
+  // Takes the next piece of a tensor's bytes.
+  using Sink = std::function<Status(std::span<const std::byte>)>;
+  // Hands all bytes of a tensor to the sink, in order; an error ends the writing.
+  using Source = std::function<Status(const Sink&)>;
+  GgufWriter& AddTensorFrom(std::string_view name, Encoding encoding, std::vector<int64_t> shape, Source source);
+
   std::string Build() const;
-  // Build() written to `path`.
+  // The same bytes into a file, which is not closed yet.
+  Status WriteTo(FileWriter* file) const;
   Status Write(const std::string& path) const;
 
  private:
@@ -55,8 +68,12 @@ class GgufWriter {
     std::string name;
     uint32_t type;
     std::vector<int64_t> shape;
-    std::string bytes;
+    uint64_t bytes;
+    Source source;
   };
+
+  std::string Header() const;
+  Status Emit(const Sink& sink) const;
 
   uint32_t alignment_;
   uint64_t pairs_ = 0;

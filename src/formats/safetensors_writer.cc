@@ -1,11 +1,7 @@
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "formats/byte_cursor.h"
+#include "formats/file_writer.h"
 #include "formats/safetensors.h"
 #include "formats/safetensors_dtype.h"
 
@@ -40,46 +36,16 @@ Result<std::string> BuildHeader(const std::string& path, std::span<const Safeten
   return text;
 }
 
-Status WriteAll(int fd, const void* data, size_t size, const std::string& path) {
-  const auto* bytes = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t written = ::write(fd, bytes, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      return MakeError(ErrorCode::kResourceExhausted, path, "writing failed: {}", std::strerror(errno));
-    }
-    bytes += written;
-    size -= static_cast<size_t>(written);
-  }
-  return {};
-}
-
-Status WriteTo(int fd, const std::string& path, const std::string& header, std::span<const SafetensorsOutput> tensors) {
-  const uint64_t length = header.size();
-  DI_RETURN_IF_ERROR(WriteAll(fd, &length, sizeof(length), path));
-  DI_RETURN_IF_ERROR(WriteAll(fd, header.data(), header.size(), path));
-  for (const SafetensorsOutput& tensor : tensors) {
-    DI_RETURN_IF_ERROR(WriteAll(fd, tensor.data.data(), tensor.data.size(), path));
-  }
-  return {};
-}
-
 }  // namespace
 
 Status WriteSafetensors(const std::string& path, std::span<const SafetensorsOutput> tensors) {
   DI_ASSIGN_OR_RETURN(const std::string header, BuildHeader(path, tensors));
-  const std::string temporary = fmt::format("{}.tmp.{}", path, ::getpid());
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return MakeError(ErrorCode::kInvalidArgument, path, "cannot write: {}", std::strerror(errno));
-  Status status = WriteTo(fd, path, header, tensors);
-  if (::close(fd) != 0 && status) {
-    status = MakeError(ErrorCode::kResourceExhausted, path, "writing failed: {}", std::strerror(errno));
-  }
-  if (status && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = MakeError(ErrorCode::kInvalidArgument, path, "cannot rename: {}", std::strerror(errno));
-  }
-  if (!status) ::unlink(temporary.c_str());
-  return status;
+  DI_ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(path));
+  const uint64_t length = header.size();
+  DI_RETURN_IF_ERROR(file.Write(std::as_bytes(std::span(&length, 1))));
+  DI_RETURN_IF_ERROR(file.Write(std::as_bytes(std::span(header))));
+  for (const SafetensorsOutput& tensor : tensors) DI_RETURN_IF_ERROR(file.Write(tensor.data));
+  return file.Commit();
 }
 
 }  // namespace deepinfer::formats
