@@ -40,6 +40,7 @@ void AddTokenize(CLI::App* app, CommandContext* context);
 void AddDetokenize(CLI::App* app, CommandContext* context);
 void AddCompile(CLI::App* app, CommandContext* context);
 void AddExport(CLI::App* app, CommandContext* context);
+void AddQuantize(CLI::App* app, CommandContext* context);
 void AddInspect(CLI::App* app, CommandContext* context);
 void AddVerify(CLI::App* app, CommandContext* context);
 void AddBench(CLI::App* app, CommandContext* context);

@@ -17,6 +17,7 @@ void AddCommands(CLI::App* app, CommandContext* context) {
   AddDetokenize(app, context);
   AddCompile(app, context);
   AddExport(app, context);
+  AddQuantize(app, context);
   AddInspect(app, context);
   AddVerify(app, context);
   AddBench(app, context);

@@ -11,6 +11,8 @@
 
 #include "base/env.h"
 #include "formats/gguf.h"
+#include "formats/gguf_writer.h"
+#include "text/gguf_export.h"
 #include "text/tokenizer.h"
 
 namespace deepinfer::text {
@@ -235,6 +237,51 @@ TEST(Golden, EveryPackageLoads) {
     ASSERT_TRUE(ids.has_value()) << ids.error().ToString();
     EXPECT_EQ(tokenizer->Decode(*ids), text) << folder;
     EXPECT_FALSE(tokenizer->eos_ids().empty()) << folder;
+  }
+  if (!missing.empty()) {
+    DI_ASSET_IS_MISSING(missing);
+  }
+}
+
+// A tokenizer.json written as GGUF metadata gives the ids that it gives itself.
+TEST(Golden, ExportedTokenizersGiveTheSameIds) {
+  const Json golden = ReadGolden("tokenize_gemma3.json");
+  std::string missing;
+  for (const std::string& package : LockedPackages()) {
+    SCOPED_TRACE(package);
+    const fs::path folder = PackageFolder(package);
+    if (!fs::exists(folder)) {
+      missing += folder.string() + " ";
+      continue;
+    }
+    const auto tokenizer = Tokenizer::FromHuggingFaceFolder(folder.string());
+    ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().ToString();
+    formats::GgufWriter writer;
+    const int64_t rows = tokenizer->vocab_size() + 8;
+    const auto warning = AddGgufTokenizer(folder.string(), rows, {tokenizer->eos_ids().front()}, &writer);
+    ASSERT_TRUE(warning.has_value()) << warning.error().ToString();
+    // Qwen's brings text into Unicode's form C first.
+    EXPECT_EQ(warning->find("normalises text") != std::string::npos, package.ends_with("qwen3")) << *warning;
+    const std::string bytes = writer.Build();
+    const auto file = formats::GgufFile::Parse(std::as_bytes(std::span(bytes)), "m.gguf");
+    ASSERT_TRUE(file.has_value()) << file.error().ToString();
+    const auto exported = Tokenizer::FromGguf(*file);
+    ASSERT_TRUE(exported.has_value()) << exported.error().ToString();
+    EXPECT_EQ(exported->vocab_size(), rows);
+    EXPECT_EQ(exported->bos_id(), tokenizer->bos_id());
+    EXPECT_EQ(exported->eos_ids(), tokenizer->eos_ids());
+    EXPECT_EQ(exported->chat_template_source(), tokenizer->chat_template_source());
+    for (const Json& entry : golden) {
+      const std::string text = entry["text"];
+      for (const bool special : {false, true}) {
+        const EncodeOptions options = {.parse_special = special, .add_special = special};
+        const auto wanted = tokenizer->Encode(text, options), ids = exported->Encode(text, options);
+        ASSERT_TRUE(wanted.has_value() && ids.has_value());
+        if (!warning->empty() && tokenizer->Decode(*wanted) != tokenizer->Decode(*ids)) continue;
+        EXPECT_EQ(*ids, *wanted) << "text: " << entry["text"].dump();
+        EXPECT_EQ(exported->Decode(*ids), tokenizer->Decode(*wanted));
+      }
+    }
   }
   if (!missing.empty()) {
     DI_ASSET_IS_MISSING(missing);

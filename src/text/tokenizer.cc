@@ -69,6 +69,11 @@ Json GuardedMessages(const Json& messages, const Tokenizer::State& state) {
   return out;
 }
 
+const std::string& SourceOf(const std::optional<ChatTemplate>& chat_template) {
+  static const std::string kNone;
+  return chat_template ? chat_template->source() : kNone;
+}
+
 }  // namespace
 
 bool IsEndText(std::string_view text) {
@@ -126,8 +131,13 @@ bool Tokenizer::has_chat_template() const {
 }
 
 const std::string& Tokenizer::chat_template_source() const {
-  static const std::string kNone;
-  return state_->chat ? state_->chat->source() : kNone;
+  return SourceOf(state_->chat);
+}
+const std::string& Tokenizer::tool_use_template_source() const {
+  return SourceOf(state_->tool_use);
+}
+std::string Tokenizer::SpecialText(const std::string& variable) const {
+  return state_->special_variables.value(variable, "");
 }
 
 Result<std::string> Tokenizer::RenderChat(const ChatInput& input) const {

@@ -55,6 +55,8 @@ class Tokenizer {
 
   int32_t vocab_size() const;
   std::optional<int32_t> bos_id() const;
+  // The text of a template variable ("bos_token", "unk_token"); "" if the files do not name it.
+  std::string SpecialText(const std::string& variable) const;
   // End of text and end of turn, as named by the files or by their well-known texts. Sorted.
   const std::vector<int32_t>& eos_ids() const;
   bool IsSpecial(int32_t id) const;
@@ -64,6 +66,8 @@ class Tokenizer {
   bool has_chat_template() const;
   // The template's source; "" if there is none.
   const std::string& chat_template_source() const;
+  // That of the template for conversations with tools, where it is one of its own.
+  const std::string& tool_use_template_source() const;
   // kFailedPrecondition if the model has no template.
   Result<std::string> RenderChat(const ChatInput& input) const;
   // The ids of the rendered conversation, with exactly one BOS if the model uses one. Special tokens inside the
