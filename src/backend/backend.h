@@ -99,7 +99,7 @@ class Executable {
 };
 
 struct Caps {
-  std::vector<Encoding> encodings;   // weights it reads as they are; others are converted to f32 at load
+  std::vector<Encoding> encodings;   // weights it reads as they are; others are converted (runner/load.h)
   int64_t max_prefill_requests = 0;  // 0: as many as max_num_seqs
   int64_t max_batched_tokens = 0;    // 0: no limit of its own
   bool reads_rows = false;           // takes weights whose rows are made on demand; for others they are made at load

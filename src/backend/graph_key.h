@@ -32,9 +32,10 @@ struct GraphKey {
   int64_t blocks = 0;
   int64_t max_blocks = 0;
   int64_t slots = 0;
+  int64_t ranks = 1;
   DType activations = DType::kBF16;
   DType kv = DType::kBF16;
-  std::string encodings;  // digest of every weight's encoding as the graph sees it
+  std::string encodings;  // digest of the type of every weight on every rank, as the graph sees it
   std::string numerics;   // "native", "portable", "int8"
   GraphMode graph_mode = GraphMode::kFull;
   std::vector<std::string> passes;
@@ -57,6 +58,7 @@ struct GraphKey {
     visit("blocks", &GraphKey::blocks);
     visit("max_blocks", &GraphKey::max_blocks);
     visit("slots", &GraphKey::slots);
+    visit("ranks", &GraphKey::ranks);
     visit("activations", &GraphKey::activations);
     visit("kv", &GraphKey::kv);
     visit("encodings", &GraphKey::encodings);

@@ -41,7 +41,7 @@ TEST(GraphKeyTest, EveryFieldCountsInEqualityHashDiffAndJson) {
     ASSERT_TRUE(back) << name;
     EXPECT_EQ(*back, other) << name;
   });
-  EXPECT_EQ(fields, 19u);
+  EXPECT_EQ(fields, 20u);
   EXPECT_EQ(key.ToJson().size(), fields);
 }
 

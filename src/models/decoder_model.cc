@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/collective.h"
 #include "models/layers/step_io.h"
+#include "models/tensor_parallel.h"
 
 namespace deepinfer::models {
 
@@ -30,16 +32,16 @@ std::string LayerWeightName(int64_t layer, const std::string& name) {
   return fmt::format("model.layers.{}.{}", layer, name);
 }
 
-// Records one step.
+// Records one step of one rank, whose config is given.
 class StepRecorder {
  public:
-  StepRecorder(const DecoderModel& model, const StepShape& shape, const WeightTable& weights)
-      : model_(model), config_(model.config_), shape_(shape), weights_(weights), b_(module_.Entry()) {}
+  StepRecorder(const DecoderModel& model, const DecoderConfig& config, const StepShape& shape,
+               const WeightTable& weights)
+      : model_(model), config_(config), shape_(shape), weights_(weights), b_(module_.Entry()) {}
 
   Result<ir::Module> Record() {
     Declare();
-    Value x = b_.Emit(Op::kEmbedding, {inputs_.at(kEmbedding), TokenIds(b_, in_, shape_)},
-                      {{"dtype", std::string(ToString(shape_.activations))}, {"scale", config_.embedding_scale}});
+    Value x = Embed(TokenIds(b_, in_, shape_));
     const std::vector<Value> slot =
         b_.EmitAll(Op::kPagedSlotIndices, {in_.slots}, {{"block_size", shape_.block_size}, {"blocks", shape_.blocks}});
     if (slot.size() == 2) {
@@ -60,6 +62,26 @@ class StepRecorder {
       kv_.push_back(DeclareKv(b_, shape_, i, config_.kv_heads, config_.head_dim));
     }
     DeclareTokenStore(b_, shape_, &in_);
+  }
+
+  bool IsShard(Value table) { return table.valid() && b_.TypeOf(table).dims[0].size != config_.vocab; }
+
+  // Where ranks share the vocabulary, the one that has a token's row gives it and the others zeros.
+  Value Embed(Value ids) {
+    const Value table = inputs_.at(kEmbedding);
+    const ir::AttrMap attrs = {{"dtype", std::string(ToString(shape_.activations))},
+                               {"scale", config_.embedding_scale}};
+    if (!IsShard(table)) return b_.Emit(Op::kEmbedding, {table, ids}, attrs);
+    const int64_t size = b_.TypeOf(table).dims[0].size;
+    const Type ids_type = b_.TypeOf(ids);
+    const Value first = b_.WithScalar(Op::kMul, in_.rank, static_cast<double>(size));
+    const Value index = b_.Emit(Op::kSub, {ids, b_.Broadcast(first, ids_type.dims, {})});
+    const Value rows = b_.Emit(Op::kEmbedding, {table, index}, attrs);  // clamps
+    const Value inside = b_.Emit(Op::kAnd, {b_.Compare(index, b_.Splat(ids_type, 0), "ge"),
+                                            b_.Compare(index, b_.Splat(ids_type, static_cast<double>(size)), "lt")});
+    const Type type = b_.TypeOf(rows);
+    const Value own = b_.Emit(Op::kSelect, {b_.Broadcast(inside, type.dims, {0}), rows, b_.Splat(type, 0)});
+    return b_.Emit(Op::kAllReduce, {own}, ir::OverAllRanks(shape_.ranks, {{"kind", std::string("sum")}}));
   }
 
   // cos and sin of a kind of layer, recorded when first needed.
@@ -107,13 +129,17 @@ class StepRecorder {
     return results.empty() ? Value{} : results[0];
   }
 
-  // Only the sampled rows are normalised and projected.
+  // Only the sampled rows are normalised and projected. Every rank gets all logits, so that all sample the same token.
   void Head(Value x) {
     const Value rows = SampledRows(b_, in_, shape_, x);
     const Value normed =
         b_.Emit(Op::kRmsNorm, {rows, inputs_.at(kFinalNorm)}, {{"eps", config_.eps}, {"offset", config_.norm_offset}});
     const Value table = inputs_.at(config_.tied ? kEmbedding : kHead);
-    SampleAndCommit(b_, in_, shape_, b_.Emit(Op::kLinear, {normed, table}, {{"dtype", std::string("f32")}}));
+    Value logits = b_.Emit(Op::kLinear, {normed, table}, {{"dtype", std::string("f32")}});
+    if (IsShard(table)) {
+      logits = b_.Emit(Op::kAllGather, {logits}, ir::OverAllRanks(shape_.ranks, {{"dim", int64_t{1}}}));
+    }
+    SampleAndCommit(b_, in_, shape_, logits);
   }
 
   const DecoderModel& model_;
@@ -155,7 +181,7 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::Create(DecoderConfig config,
   DI_RETURN_IF_ERROR(Validate(config, where));
   std::unique_ptr<DecoderModel> model(new DecoderModel(std::move(config), layer));
   const DecoderConfig& c = model->config_;
-  model->weights_.push_back({kEmbedding, {c.vocab, c.hidden}});
+  model->weights_.push_back({kEmbedding, {c.vocab, c.hidden}, Split::kVocabulary});
   if (c.rope_factors) model->weights_.push_back({kRopeFactors, {c.rope.dim / 2}});
   for (int64_t i = 0; i < c.layers; ++i) {
     const LayerKind kind = c.layer_kinds[static_cast<size_t>(i)];
@@ -164,14 +190,23 @@ Result<std::unique_ptr<DecoderModel>> DecoderModel::Create(DecoderConfig config,
       DI_ASSIGN_OR_RETURN(of_layer, model->LayerWeights(kind));
     }
     for (const WeightSpec& weight : of_layer)
-      model->weights_.push_back({LayerWeightName(i, weight.name), weight.shape});
+      model->weights_.push_back({LayerWeightName(i, weight.name), weight.shape, weight.split});
   }
   model->weights_.push_back({kFinalNorm, {c.hidden}});
-  if (!c.tied) model->weights_.push_back({kHead, {c.vocab, c.hidden}});
+  if (!c.tied) model->weights_.push_back({kHead, {c.vocab, c.hidden}, Split::kVocabulary});
   return model;
 }
 
-std::vector<StateSpec> DecoderModel::States(DType kv) const {
+Result<std::vector<WeightShard>> DecoderModel::Shards(int64_t ranks) const {
+  DI_RETURN_IF_ERROR(ConfigOfRank(config_, ranks));
+  std::vector<WeightShard> shards;
+  shards.reserve(weights_.size());
+  for (const WeightSpec& weight : weights_) shards.push_back(ShardOf(weight.split, config_, ranks));
+  return shards;
+}
+
+std::vector<StateSpec> DecoderModel::States(DType kv, int64_t ranks) const {
+  const int64_t kv_heads = std::max<int64_t>(1, config_.kv_heads / ranks);
   std::vector<StateSpec> states;
   for (int64_t i = 0; i < config_.layers; ++i) {
     for (const char* part : {"k", "v"}) {
@@ -179,7 +214,7 @@ std::vector<StateSpec> DecoderModel::States(DType kv) const {
       state.buffer = fmt::format("kv.{}", i);
       state.name = fmt::format("{}.{}", state.buffer, part);
       state.pool = "kv";
-      state.row = {config_.kv_heads, config_.head_dim};
+      state.row = {kv_heads, config_.head_dim};
       state.dtype = kv;
       states.push_back(std::move(state));
     }
@@ -187,14 +222,15 @@ std::vector<StateSpec> DecoderModel::States(DType kv) const {
   return states;
 }
 
-Status DecoderModel::CheckWeights(const WeightTable& weights) const {
+Status DecoderModel::CheckWeights(const WeightTable& weights, int64_t ranks) const {
   for (const WeightSpec& weight : weights_) {
     const Type* type = weights.Find(weight.name);
     if (type == nullptr)
       return MakeError(ErrorCode::kNotFound, "weight " + weight.name, "the model needs it; it is missing");
-    if (type->Shape() != weight.shape) {
+    const std::vector<int64_t> shape = ShardOf(weight.split, config_, ranks).ShapeOf(weight.shape);
+    if (type->Shape() != shape) {
       return MakeError(ErrorCode::kInvalidArgument, "weight " + weight.name, "its shape is {}; the config wants {}",
-                       FormatShape(type->Shape()), FormatShape(weight.shape));
+                       FormatShape(type->Shape()), FormatShape(shape));
     }
   }
   return {};
@@ -202,8 +238,9 @@ Status DecoderModel::CheckWeights(const WeightTable& weights) const {
 
 Result<ir::Module> DecoderModel::Record(const StepShape& shape, const WeightTable& weights) const {
   DI_RETURN_IF_ERROR(CheckShape(shape));
-  DI_RETURN_IF_ERROR(CheckWeights(weights));
-  return StepRecorder(*this, shape, weights).Record();
+  DI_ASSIGN_OR_RETURN(const DecoderConfig config, ConfigOfRank(config_, shape.ranks));
+  DI_RETURN_IF_ERROR(CheckWeights(weights, shape.ranks));
+  return StepRecorder(*this, config, shape, weights).Record();
 }
 
 }  // namespace deepinfer::models

@@ -23,7 +23,8 @@ class DecoderModel final : public Model {
   const ModelInfo& info() const override { return info_; }
   const DecoderConfig& config() const { return config_; }
   const std::vector<WeightSpec>& Weights() const override { return weights_; }
-  std::vector<StateSpec> States(DType kv) const override;
+  Result<std::vector<WeightShard>> Shards(int64_t ranks) const override;
+  std::vector<StateSpec> States(DType kv, int64_t ranks) const override;
   Result<ir::Module> Record(const StepShape& shape, const WeightTable& weights) const override;
 
  private:
@@ -32,7 +33,7 @@ class DecoderModel final : public Model {
   const std::vector<WeightSpec>& layer_weights(LayerKind kind) const {
     return layer_weights_[static_cast<size_t>(kind)];
   }
-  Status CheckWeights(const WeightTable& weights) const;
+  Status CheckWeights(const WeightTable& weights, int64_t ranks) const;
 
   friend class StepRecorder;
   DecoderConfig config_;

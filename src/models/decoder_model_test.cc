@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/collective.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "models/test_models.h"
@@ -76,7 +77,7 @@ TEST(DecoderModelTest, MetadataAndStatesInOrder) {
                                       "query_start", "row_to_slot", "temperature", "top_k", "top_p", "min_p",
                                       "uniforms", "want_logprobs"}));
   std::vector<std::string> states;
-  for (const StateSpec& state : model->States(DType::kBF16)) states.push_back(state.name);
+  for (const StateSpec& state : model->States(DType::kBF16, 1)) states.push_back(state.name);
   states.push_back(kTokenStore);
   EXPECT_EQ(InputNames(decode.entry(), ir::InputKind::kState), states);
   ASSERT_EQ(decode.live_counts, decode.entry().inputs[0].value);
@@ -168,6 +169,100 @@ TEST(DecoderModelTest, MissingOrMisshapenWeightIsNamed) {
   module = model->Record(SmallShape(Phase::kDecode), misshapen);
   ASSERT_FALSE(module);
   EXPECT_NE(module.error().ToString().find("[63]; the config wants [64]"), std::string::npos);
+}
+
+// What one of `ranks` holds.
+WeightTable WeightsOfRank(const Model& model, int64_t ranks) {
+  const auto shards = model.Shards(ranks);
+  EXPECT_TRUE(shards) << shards.error().ToString();
+  WeightTable table;
+  for (size_t i = 0; shards && i < shards->size(); ++i) {
+    const WeightSpec& weight = model.Weights()[i];
+    table.Add(weight.name, ir::Type::Weight(Encoding::kF32, (*shards)[i].ShapeOf(weight.shape)));
+  }
+  return table;
+}
+
+TEST(DecoderModelTest, RanksRecordANarrowerModelWithCollectives) {
+  for (const char* family : kFamilies) {
+    const auto model = Small(family);
+    StepShape shape = SmallShape(Phase::kDecode);
+    shape.ranks = 4;
+    const ir::Module module = RecordOrFail(*model, shape, WeightsOfRank(*model, 4));
+    ASSERT_FALSE(module.functions.empty());
+    EXPECT_EQ(ir::WorldSize(module), 4);
+    EXPECT_EQ(InputNames(module.entry(), ir::InputKind::kMetadata).back(), ir::kRankInput);
+    EXPECT_EQ(Count(module.entry(), ir::Op::kAllReduce), 1) << "the embedding";
+    EXPECT_EQ(Count(module.entry(), ir::Op::kAllGather), 1) << "the head";
+    EXPECT_EQ(Count(*module.Find("layer_0"), ir::Op::kAllReduce), 2) << "o_proj and down_proj";
+    const ir::Input* k_cache = nullptr;
+    for (const ir::Input& input : module.entry().inputs) {
+      if (input.name == "kv.1.k") k_cache = &input;
+    }
+    ASSERT_NE(k_cache, nullptr);
+    EXPECT_EQ(ir::ToString(module.entry().TypeOf(k_cache->value)), "bf16[9,1,8,16]") << "two ranks share a head";
+    EXPECT_EQ(model->States(DType::kBF16, 4)[0].row, (std::vector<int64_t>{1, 16}));
+  }
+}
+
+TEST(DecoderModelTest, OneRankHasNoCollectives) {
+  const auto model = Small("LlamaForCausalLM");
+  const ir::Module module = RecordOrFail(*model, SmallShape(Phase::kPrefill), WeightsOfRank(*model, 1));
+  EXPECT_EQ(ir::WorldSize(module), 1);
+  EXPECT_EQ(InputNames(module.entry(), ir::InputKind::kMetadata).back(), "want_logprobs");
+}
+
+TEST(DecoderModelTest, WeightsAreDividedAsTheirUseAsks) {
+  const auto model = Small("LlamaForCausalLM", {{"attention_bias", true}, {"mlp_bias", true}});
+  const auto shapes = [&](const std::string& name) {
+    std::string text;
+    for (const int64_t ranks : {1, 2, 4}) {
+      const WeightTable weights = WeightsOfRank(*model, ranks);
+      const ir::Type* type = weights.Find(name);
+      text += type == nullptr ? "?" : ir::ToString(*type).substr(3);
+    }
+    return text;
+  };
+  EXPECT_EQ(shapes("model.embed_tokens.weight"), "[320,64][160,64][80,64]");
+  EXPECT_EQ(shapes("model.norm.weight"), "[64][64][64]");
+  const std::string layer = "model.layers.2.";
+  EXPECT_EQ(shapes(layer + "self_attn.q_proj.weight"), "[64,64][32,64][16,64]");
+  EXPECT_EQ(shapes(layer + "self_attn.q_proj.bias"), "[64][32][16]");
+  EXPECT_EQ(shapes(layer + "self_attn.k_proj.weight"), "[32,64][16,64][16,64]");
+  EXPECT_EQ(shapes(layer + "self_attn.k_proj.bias"), "[32][16][16]");
+  EXPECT_EQ(shapes(layer + "self_attn.o_proj.weight"), "[64,64][64,32][64,16]");
+  EXPECT_EQ(shapes(layer + "self_attn.o_proj.bias"), "[64][64][64]");
+  EXPECT_EQ(shapes(layer + "mlp.up_proj.weight"), "[128,64][64,64][32,64]");
+  EXPECT_EQ(shapes(layer + "mlp.down_proj.weight"), "[64,128][64,64][64,32]");
+  EXPECT_EQ(shapes(layer + "mlp.down_proj.bias"), "[64][64][64]");
+}
+
+// Rank r of four holds key/value head r * 2 / 4 of two.
+TEST(DecoderModelTest, NeighboursShareAKeyValueHead) {
+  const WeightShard shard{0, 2};
+  std::vector<int64_t> pieces;
+  for (int64_t rank = 0; rank < 4; ++rank) pieces.push_back(shard.PieceOf(rank, 4));
+  EXPECT_EQ(pieces, (std::vector<int64_t>{0, 0, 1, 1}));
+}
+
+TEST(DecoderModelTest, WhatDoesNotDivideAmongRanks) {
+  const auto problem = [](const nlohmann::json& extra, int64_t ranks) {
+    const auto shards = Small("LlamaForCausalLM", extra)->Shards(ranks);
+    return shards ? "" : shards.error().ToString();
+  };
+  EXPECT_EQ(problem({}, 3), "--tensor-parallel-size: the model's 4 attention heads do not divide by 3");
+  EXPECT_EQ(problem({{"intermediate_size", 126}}, 4),
+            "--tensor-parallel-size: the model's 126 feed-forward channels do not divide by 4");
+  EXPECT_EQ(problem({{"num_attention_heads", 6}, {"num_key_value_heads", 3}}, 2),
+            "--tensor-parallel-size: the model's 3 key/value heads do not divide by 2");
+  EXPECT_EQ(problem({}, 0), "--tensor-parallel-size: must be positive, got 0");
+  // The vocabulary may: then every rank has all of it.
+  const auto model = Small("LlamaForCausalLM", {{"vocab_size", 321}});
+  StepShape shape = SmallShape(Phase::kDecode);
+  shape.ranks = 2;
+  const ir::Module module = RecordOrFail(*model, shape, WeightsOfRank(*model, 2));
+  EXPECT_EQ(Count(module.entry(), ir::Op::kAllGather), 0);
+  EXPECT_EQ(Count(module.entry(), ir::Op::kAllReduce), 0);
 }
 
 TEST(DecoderModelTest, ImpossibleShapesAreErrors) {

@@ -7,6 +7,15 @@ const ir::Type* WeightTable::Find(const std::string& name) const {
   return it == types_.end() ? nullptr : &it->second;
 }
 
+std::vector<int64_t> WeightShard::ShapeOf(std::vector<int64_t> whole) const {
+  if (dim >= 0) whole[static_cast<size_t>(dim)] /= pieces;
+  return whole;
+}
+
+Result<std::vector<WeightShard>> Model::Shards(int64_t /*ranks*/) const {
+  return std::vector<WeightShard>(Weights().size());
+}
+
 std::vector<std::string> Model::WeightNames() const {
   std::vector<std::string> names;
   for (const WeightSpec& weight : Weights()) names.push_back(weight.name);

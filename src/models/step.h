@@ -24,12 +24,13 @@ struct StepShape {
   int64_t slots = 0;       // rows of the token store, without the dummy last one
   DType activations = DType::kBF16;
   DType kv = DType::kBF16;
+  int64_t ranks = 1;  // that run the step together, each with its shard of the weights (models/tensor_parallel.h)
 };
 
 // At most this many of the best tokens can be asked for with their log-probabilities.
 inline constexpr int64_t kMaxTopLogprobs = 20;
 
-// Metadata inputs (i32 unless said). In the order of recording.
+// Metadata inputs (i32 unless said). In the order of recording. With several ranks, ir::kRankInput follows.
 namespace input {
 inline constexpr char kLiveCounts[] = "live_counts";    // [3]: live tokens, rows, requests
 inline constexpr char kTokenIds[] = "token_ids";        // [T]; pad 0. Decode: -1 = take it from the token store

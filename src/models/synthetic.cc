@@ -150,7 +150,7 @@ void SyntheticModel::BuildTables(const Lists& scripts, const Lists& nan_at) {
   for (const GeneratedWeight& weight : weights_) specs_.push_back(weight.spec);
 }
 
-std::vector<StateSpec> SyntheticModel::States(DType kv) const {
+std::vector<StateSpec> SyntheticModel::States(DType kv, int64_t /*ranks*/) const {
   std::vector<StateSpec> states;
   for (const char* name : {"kv.0.k", "kv.0.v"}) {
     StateSpec state;

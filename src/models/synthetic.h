@@ -37,7 +37,7 @@ class SyntheticModel final : public Model {
   const std::vector<WeightSpec>& Weights() const override { return specs_; }
   // The data of Weights(), in the same order.
   const std::vector<GeneratedWeight>& GeneratedWeights() const { return weights_; }
-  std::vector<StateSpec> States(DType kv) const override;
+  std::vector<StateSpec> States(DType kv, int64_t ranks) const override;
   Result<ir::Module> Record(const StepShape& shape, const WeightTable& weights) const override;
 
  private:

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/mapped_file.h"
 #include "base/parallel.h"
@@ -16,10 +17,16 @@ constexpr char kSyntheticPrefix[] = "synthetic:";
 
 constexpr size_t kAlignment = 64;
 
-// A model and where the bytes of its weights are, as the checkpoint has them.
+// A weight as the checkpoint has it, and how ranks share it.
+struct Source {
+  backend::WeightData whole;
+  models::WeightShard shard;
+};
+
+// A model and where the bytes of its weights are.
 struct OpenedModel {
   LoadedModel loaded;  // without weights and types
-  std::vector<backend::WeightData> sources;
+  std::vector<Source> sources;
 };
 
 Result<OpenedModel> OpenSynthetic(const std::string& path) {
@@ -29,14 +36,13 @@ Result<OpenedModel> OpenSynthetic(const std::string& path) {
   opened.loaded.fingerprint = fmt::format("synthetic-{:016x}", XXH3_64bits(file.bytes().data(), file.bytes().size()));
   for (const models::GeneratedWeight& weight : model->GeneratedWeights()) {
     const auto* data = reinterpret_cast<const std::byte*>(weight.values.data());
-    opened.sources.push_back({weight.spec.name, Encoding::kF32, weight.spec.shape, data});
+    opened.sources.push_back({{weight.spec.name, Encoding::kF32, weight.spec.shape, data, {}}, {}});
   }
   opened.loaded.model = std::move(model);
   return opened;
 }
 
-Result<OpenedModel> OpenModel(const std::string& path) {
-  if (path.rfind(kSyntheticPrefix, 0) == 0) return OpenSynthetic(path.substr(sizeof(kSyntheticPrefix) - 1));
+Result<OpenedModel> OpenCheckpoint(const std::string& path) {
   DI_ASSIGN_OR_RETURN(formats::Checkpoint checkpoint, formats::Checkpoint::Open(path));
   OpenedModel opened;
   LoadedModel& loaded = opened.loaded;
@@ -48,59 +54,91 @@ Result<OpenedModel> OpenModel(const std::string& path) {
   for (const models::WeightSpec& spec : loaded.model->Weights()) {
     DI_ASSIGN_OR_RETURN(const formats::CheckpointTensor* tensor,
                         loaded.checkpoint->Get(described.tensors.at(spec.name)));
-    opened.sources.push_back({spec.name, *tensor->encoding, spec.shape, tensor->data.data()});
+    opened.sources.push_back({{spec.name, *tensor->encoding, spec.shape, tensor->data.data(), {}}, {}});
   }
   return opened;
 }
 
-Encoding TargetEncoding(const backend::WeightData& source, const backend::Caps& caps, DType activations) {
+Result<OpenedModel> OpenModel(const std::string& path, int64_t ranks) {
+  const bool synthetic = path.rfind(kSyntheticPrefix, 0) == 0;
+  DI_ASSIGN_OR_RETURN(OpenedModel opened,
+                      synthetic ? OpenSynthetic(path.substr(sizeof(kSyntheticPrefix) - 1)) : OpenCheckpoint(path));
+  DI_ASSIGN_OR_RETURN(const std::vector<models::WeightShard> shards, opened.loaded.model->Shards(ranks));
+  for (size_t i = 0; i < opened.sources.size(); ++i) opened.sources[i].shard = shards[i];
+  return opened;
+}
+
+Encoding TargetEncoding(const Source& source, const backend::Caps& caps, DType activations) {
   const auto reads = [&caps](Encoding encoding) {
     return std::find(caps.encodings.begin(), caps.encodings.end(), encoding) != caps.encodings.end();
   };
-  if (source.shape.size() < 2) return Encoding::kF32;
-  if (reads(source.encoding)) return source.encoding;
+  const backend::WeightData& whole = source.whole;
+  if (whole.shape.size() < 2) return Encoding::kF32;
+  const bool cut = source.shard.ShapeOf(whole.shape).back() % InfoOf(whole.encoding).block_elements != 0;
+  if (reads(whole.encoding) && !cut) return whole.encoding;
   return activations == DType::kBF16 && reads(Encoding::kBF16) ? Encoding::kBF16 : Encoding::kF32;
 }
 
+// Rows to be copied, piece by piece of their columns, in another encoding or in the same one.
 struct Conversion {
   Encoding from;
-  Encoding to;  // f32 or bf16
+  Encoding to;  // f32 or bf16, or the same
   int64_t rows;
   int64_t columns;
   const std::byte* source;
-  std::byte* destination;
+  std::vector<std::byte*> pieces;
 };
 
-void ConvertRows(const Conversion& weight, int64_t begin, int64_t end, std::vector<float>* scratch) {
-  const size_t from = RowBytes(weight.from, weight.columns);
-  const size_t to = RowBytes(weight.to, weight.columns);
-  if (weight.to != Encoding::kF32) scratch->resize(static_cast<size_t>(weight.columns));
-  for (int64_t row = begin; row < end; ++row) {
-    std::byte* destination = weight.destination + row * to;
-    const bool direct = weight.to == Encoding::kF32;
-    float* decoded = direct ? reinterpret_cast<float*>(destination) : scratch->data();
-    DecodeRow(weight.from, weight.source + row * from, decoded, weight.columns);
-    if (!direct) EncodeRow(weight.to, decoded, destination, weight.columns);
+// scratch: a decoded row. An f32 row that stays whole is decoded where it goes.
+void ConvertRow(const Conversion& c, int64_t row, std::vector<float>* scratch) {
+  const auto pieces = static_cast<int64_t>(c.pieces.size());
+  const int64_t width = c.columns / pieces;
+  const size_t bytes = RowBytes(c.to, width);
+  const std::byte* source = c.source + row * RowBytes(c.from, c.columns);
+  if (c.to == Encoding::kF32 && pieces == 1) {
+    DecodeRow(c.from, source, reinterpret_cast<float*>(c.pieces[0] + row * bytes), c.columns);
+    return;
+  }
+  if (c.from != c.to) {
+    scratch->resize(static_cast<size_t>(c.columns));
+    DecodeRow(c.from, source, scratch->data(), c.columns);
+  }
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    std::byte* to = c.pieces[piece] + row * bytes;
+    if (c.from == c.to) {
+      std::memcpy(to, source + piece * bytes, bytes);
+    } else {
+      EncodeRow(c.to, scratch->data() + piece * width, to, width);
+    }
   }
 }
 
 class Loader {
  public:
-  explicit Loader(LoadedModel* loaded) : loaded_(loaded) {}
+  Loader(LoadedModel* loaded, int64_t ranks) : loaded_(loaded), ranks_(ranks) {}
 
-  Status Add(const backend::WeightData& source, Encoding target) {
-    backend::WeightData weight = source;
+  Status Add(const Source& source, Encoding target) {
+    const backend::WeightData& whole = source.whole;
+    const models::WeightShard& shard = source.shard;
+    backend::WeightData weight = whole;
+    weight.encoding = target;
+    weight.shape = shard.ShapeOf(whole.shape);
+    const int64_t piece_bytes = ir::Type::Weight(target, weight.shape).Bytes();
+    std::vector<const std::byte*> pieces;
     // Vectors are copied even if they are f32: mapped bytes need not be aligned.
-    if (source.shape.size() < 2 || target != source.encoding) {
-      const ir::Type type = ir::Type::Weight(target, source.shape);
-      const int64_t columns = source.shape.empty() ? 1 : source.shape.back();
-      DI_ASSIGN_OR_RETURN(std::byte * memory, Allocate(source.name, static_cast<size_t>(type.Bytes())));
-      conversions_.push_back(
-          {source.encoding, target, columns == 0 ? 0 : type.NumElements() / columns, columns, source.data, memory});
-      weight.encoding = target;
-      weight.data = memory;
+    if (whole.shape.size() < 2 || target != whole.encoding || shard.dim > 0) {
+      DI_ASSIGN_OR_RETURN(pieces, Copy(source, target, piece_bytes));
+    } else {
+      pieces = {whole.data};
     }
-    loaded_->weights[source.name] = std::move(weight);
+    if (shard.dim == 0) {  // one piece follows the other
+      for (int64_t piece = 1; piece < shard.pieces; ++piece) pieces.push_back(pieces[0] + piece * piece_bytes);
+    }
+    weight.data = pieces[0];
+    if (pieces.size() > 1) {
+      for (int64_t rank = 0; rank < ranks_; ++rank) weight.shards.push_back(pieces[shard.PieceOf(rank, ranks_)]);
+    }
+    loaded_->weights[whole.name] = std::move(weight);
     return {};
   }
 
@@ -108,48 +146,71 @@ class Loader {
     const auto part = [&](int thread) {
       std::vector<float> scratch;
       for (const Conversion& each : conversions_) {
-        ConvertRows(each, each.rows * thread / threads, each.rows * (thread + 1) / threads, &scratch);
+        const int64_t end = each.rows * (thread + 1) / threads;
+        for (int64_t row = each.rows * thread / threads; row < end; ++row) ConvertRow(each, row, &scratch);
       }
     };
     ParallelFor(threads, part);
   }
 
  private:
-  Result<std::byte*> Allocate(const std::string& name, size_t bytes) {
-    const size_t rounded = std::max<size_t>((bytes + kAlignment - 1) / kAlignment, 1) * kAlignment;
+  // Memory for all pieces: one part for each where columns are divided, else one for all.
+  Result<std::vector<const std::byte*>> Copy(const Source& source, Encoding target, int64_t piece_bytes) {
+    const backend::WeightData& whole = source.whole;
+    const bool by_columns = source.shard.dim > 0;
+    const int64_t columns = whole.shape.empty() ? 1 : whole.shape.back();
+    const int64_t elements = ir::Type::Weight(Encoding::kF32, whole.shape).NumElements();
+    Conversion conversion{whole.encoding, target, columns == 0 ? 0 : elements / columns, columns, whole.data, {}};
+    std::vector<const std::byte*> pieces;
+    for (int64_t i = 0; i < (by_columns ? source.shard.pieces : 1); ++i) {
+      DI_ASSIGN_OR_RETURN(std::byte * memory,
+                          Allocate(whole.name, by_columns ? piece_bytes : piece_bytes * source.shard.pieces));
+      conversion.pieces.push_back(memory);
+      pieces.push_back(memory);
+    }
+    conversions_.push_back(std::move(conversion));
+    return pieces;
+  }
+
+  Result<std::byte*> Allocate(const std::string& name, int64_t bytes) {
+    const size_t rounded = std::max<size_t>((static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment, 1) * kAlignment;
     OwnedBytes memory(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
     if (memory == nullptr) {
-      return MakeError(ErrorCode::kResourceExhausted, "weight " + name, "no memory for {} bytes of it converted",
-                       bytes);
+      return MakeError(ErrorCode::kResourceExhausted, "weight " + name, "no memory for a copy of {} bytes", bytes);
     }
     loaded_->converted.push_back(std::move(memory));
     return loaded_->converted.back().get();
   }
 
   LoadedModel* loaded_;
+  const int64_t ranks_;
   std::vector<Conversion> conversions_;
 };
 
-void AddTypes(const std::vector<backend::WeightData>& sources, const backend::Caps& caps, DType activations,
-              models::WeightTable* types) {
-  for (const backend::WeightData& source : sources) {
-    types->Add(source.name, ir::Type::Weight(TargetEncoding(source, caps, activations), source.shape));
+// Of every rank.
+std::vector<models::WeightTable> TypesOf(const std::vector<Source>& sources, const backend::Caps& caps,
+                                         DType activations) {
+  models::WeightTable types;
+  for (const Source& source : sources) {
+    const Encoding encoding = TargetEncoding(source, caps, activations);
+    types.Add(source.whole.name, ir::Type::Weight(encoding, source.shard.ShapeOf(source.whole.shape)));
   }
+  return std::vector<models::WeightTable>(static_cast<size_t>(caps.ranks), types);
 }
 
 }  // namespace
 
 Result<LoadedModel> DescribeModel(const std::string& path, const backend::Caps& caps, DType activations) {
-  DI_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(path));
-  AddTypes(opened.sources, caps, activations, &opened.loaded.types);
+  DI_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(path, caps.ranks));
+  opened.loaded.types = TypesOf(opened.sources, caps, activations);
   return std::move(opened.loaded);
 }
 
 Result<LoadedModel> LoadModel(const std::string& path, const backend::Caps& caps, const LoadOptions& options) {
-  DI_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(path));
-  AddTypes(opened.sources, caps, options.activations, &opened.loaded.types);
-  Loader loader(&opened.loaded);
-  for (const backend::WeightData& source : opened.sources) {
+  DI_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(path, caps.ranks));
+  opened.loaded.types = TypesOf(opened.sources, caps, options.activations);
+  Loader loader(&opened.loaded, caps.ranks);
+  for (const Source& source : opened.sources) {
     DI_RETURN_IF_ERROR(loader.Add(source, TargetEncoding(source, caps, options.activations)));
   }
   loader.Convert(std::max(1, options.threads));

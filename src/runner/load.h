@@ -4,6 +4,9 @@
 // or be known not to matter, else the load fails naming the tensor. Vectors (norms, biases) become f32. Matrices in an
 // encoding outside caps.encodings become bf16 if the activations are bf16 and the backend reads it (rounded to nearest,
 // ties to even), else f32. Weight bytes are views of the mapped files or of memory owned here.
+//
+// With caps.ranks > 1 each rank's part is what the model says (models::Model::Shards). Parts by rows are views. Parts
+// by columns are copied; where one would cut a quantised block, the matrix is converted as if it could not be read.
 #pragma once
 
 #include <cstdlib>
@@ -28,7 +31,7 @@ struct LoadedModel {
   std::unique_ptr<models::Model> model;
   std::string fingerprint;
   backend::WeightMap weights;
-  models::WeightTable types;
+  std::vector<models::WeightTable> types;  // by rank
   std::vector<std::string> warnings;
 
   std::unique_ptr<formats::Checkpoint> checkpoint;  // null for synthetic models

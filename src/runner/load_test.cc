@@ -72,7 +72,7 @@ TEST(LoadTest, AnUnspoiltFolderLoads) {
     const backend::WeightData& weight = loaded->weights.at(spec.name);
     EXPECT_EQ(weight.shape, spec.shape) << spec.name;
     EXPECT_NE(weight.data, nullptr) << spec.name;
-    ASSERT_NE(loaded->types.Find(spec.name), nullptr);
+    ASSERT_NE(loaded->types[0].Find(spec.name), nullptr);
   }
 }
 
@@ -124,7 +124,7 @@ TEST(LoadTest, EncodingsAreConvertedOnlyWhereTheyMustBe) {
   for (const auto& [name, weight] : kept->weights) {
     const backend::WeightData& other = converted->weights.at(name);
     EXPECT_EQ(other.encoding, Encoding::kF32) << name;
-    EXPECT_EQ(*converted->types.Find(name), ir::Type::Weight(Encoding::kF32, weight.shape)) << name;
+    EXPECT_EQ(*converted->types[0].Find(name), ir::Type::Weight(Encoding::kF32, weight.shape)) << name;
     int64_t elements = 1;
     for (const int64_t size : weight.shape) elements *= size;
     std::vector<float> expected(static_cast<size_t>(elements));
@@ -210,11 +210,11 @@ TEST(LoadTest, TheActivationsAndTheBackendDecideTheTarget) {
     auto loaded = LoadModel(folder.File("m.gguf"), Caps(each.readable), {each.activations, 3});
     auto described = DescribeModel(folder.File("m.gguf"), Caps(each.readable), each.activations);
     ASSERT_TRUE(loaded && described);
-    EXPECT_EQ(loaded->types.all(), described->types.all());
+    EXPECT_EQ(loaded->types[0].all(), described->types[0].all());
     EXPECT_TRUE(described->weights.empty() && described->converted.empty());
     for (const auto& [name, weight] : loaded->weights) {
       EXPECT_EQ(weight.encoding, weight.shape.size() < 2 ? Encoding::kF32 : each.matrices) << name;
-      EXPECT_EQ(*loaded->types.Find(name), ir::Type::Weight(weight.encoding, weight.shape)) << name;
+      EXPECT_EQ(*loaded->types[0].Find(name), ir::Type::Weight(weight.encoding, weight.shape)) << name;
     }
   }
 }
@@ -237,6 +237,106 @@ TEST(LoadTest, ConversionToBf16Rounds) {
     }
   }
   EXPECT_GT(rounded, 0);
+}
+
+backend::Caps RankCaps(std::vector<Encoding> encodings, int64_t ranks) {
+  backend::Caps caps = Caps(std::move(encodings));
+  caps.ranks = ranks;
+  return caps;
+}
+
+std::vector<float> Decoded(const backend::WeightData& weight, size_t rank) {
+  int64_t elements = 1;
+  for (const int64_t size : weight.shape) elements *= size;
+  std::vector<float> values(static_cast<size_t>(elements));
+  DecodeRow(weight.encoding, weight.DataOf(rank), values.data(), elements);
+  return values;
+}
+
+// The part of a whole weight that a rank must hold.
+std::vector<float> Part(const backend::WeightData& whole, const models::WeightShard& shard, int64_t piece) {
+  const std::vector<float> values = Decoded(whole, 0);
+  if (shard.dim < 0) return values;
+  const std::vector<int64_t> shape = shard.ShapeOf(whole.shape);
+  std::vector<float> part;
+  const int64_t columns = whole.shape.back();
+  for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
+    const int64_t at = shard.dim == 1 || whole.shape.size() == 1 ? i % columns : i / columns;
+    if (at / shape[static_cast<size_t>(shard.dim)] == piece) part.push_back(values[static_cast<size_t>(i)]);
+  }
+  return part;
+}
+
+void ExpectShards(const std::string& path, const backend::Caps& caps, DType activations) {
+  backend::Caps alone = caps;
+  alone.ranks = 1;
+  // The values that a rank's part is cut from: those of its own encoding, or as the file has them.
+  auto whole = LoadModel(path, alone, {activations});
+  auto plain = LoadModel(path, Caps({Encoding::kF32}), {});
+  auto loaded = LoadModel(path, caps, {activations, 3});
+  ASSERT_TRUE(whole && plain && loaded) << loaded.error().ToString();
+  const auto shards = loaded->model->Shards(caps.ranks);
+  ASSERT_TRUE(shards);
+  ASSERT_EQ(static_cast<int64_t>(loaded->types.size()), caps.ranks);
+  for (size_t i = 0; i < shards->size(); ++i) {
+    const std::string& name = loaded->model->Weights()[i].name;
+    const models::WeightShard& shard = (*shards)[i];
+    const backend::WeightData& weight = loaded->weights.at(name);
+    EXPECT_EQ(weight.shards.empty(), shard.dim < 0) << name;
+    for (int64_t rank = 0; rank < caps.ranks; ++rank) {
+      EXPECT_EQ(*loaded->types[static_cast<size_t>(rank)].Find(name), ir::Type::Weight(weight.encoding, weight.shape));
+      const bool same = weight.encoding == whole->weights.at(name).encoding;
+      const backend::WeightData& from = (same ? *whole : *plain).weights.at(name);
+      std::vector<float> right = Part(from, shard, shard.PieceOf(rank, caps.ranks));
+      if (!same && weight.encoding == Encoding::kBF16) {
+        for (float& value : right) value = BF16ToF32(F32ToBF16(value));
+      }
+      EXPECT_EQ(Decoded(weight, static_cast<size_t>(rank)), right) << name << " on rank " << rank;
+    }
+  }
+}
+
+TEST(LoadTest, RanksGetTheirPartsOfAFolder) {
+  for (const char* folder : {"llama_f32", "llama_tied_bf16", "qwen2_f32", "qwen3_bf16", "gemma3_f32"}) {
+    for (const int64_t ranks : {2, 4}) {
+      SCOPED_TRACE(fmt::format("{} on {} ranks", folder, ranks));
+      ExpectShards(kOracle + folder, RankCaps({Encoding::kF32, Encoding::kBF16}, ranks), DType::kF32);
+      ExpectShards(kOracle + folder, RankCaps({Encoding::kF32}, ranks), DType::kBF16);
+    }
+  }
+}
+
+TEST(LoadTest, RanksGetTheirPartsOfQuantisedWeights) {
+  const TempFolder folder;
+  const std::string path = folder.File("m.gguf");
+  ASSERT_TRUE(SmallGguf("", {64, 32}, false).Write(path));
+  const std::vector<Encoding> all = {Encoding::kF32, Encoding::kBF16, Encoding::kQ8_0};
+  ExpectShards(path, RankCaps(all, 2), DType::kBF16);
+  ExpectShards(path, RankCaps({Encoding::kF32, Encoding::kBF16}, 2), DType::kBF16);
+  auto loaded = LoadModel(path, RankCaps(all, 2), {});
+  ASSERT_TRUE(loaded);
+  const auto at = [&](const std::string& name) { return loaded->weights.at("model.layers.0." + name); };
+  EXPECT_EQ(at("mlp.down_proj.weight").encoding, Encoding::kQ8_0) << "64 columns are two blocks";
+  EXPECT_EQ(at("self_attn.o_proj.weight").encoding, Encoding::kBF16) << "32 columns are one";
+  EXPECT_TRUE(at("self_attn.k_proj.weight").shards.empty()) << "the only head is everybody's";
+}
+
+// Rows are divided without a copy: the parts follow each other in the mapped file.
+TEST(LoadTest, PartsByRowsAreViews) {
+  auto loaded = LoadModel(kOracle + "llama_f32", RankCaps({Encoding::kF32}, 2), {});
+  ASSERT_TRUE(loaded);
+  const backend::WeightData& up = loaded->weights.at("model.layers.0.mlp.up_proj.weight");
+  const auto tensor = loaded->checkpoint->Get("model.layers.0.mlp.up_proj.weight");
+  ASSERT_TRUE(tensor);
+  ASSERT_EQ(up.shards.size(), 2u);
+  EXPECT_EQ(up.shards[0], (*tensor)->data.data());
+  EXPECT_EQ(up.shards[1], (*tensor)->data.data() + 64 * 64 * sizeof(float));
+}
+
+TEST(LoadTest, RanksThatDoNotDivideTheModelAreAnError) {
+  auto loaded = LoadModel(kOracle + "llama_f32", RankCaps({Encoding::kF32}, 3), {});
+  ASSERT_FALSE(loaded);
+  EXPECT_NE(loaded.error().ToString().find("attention heads do not divide by 3"), std::string::npos);
 }
 
 }  // namespace

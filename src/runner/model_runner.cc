@@ -13,9 +13,11 @@
 namespace deepinfer::runner {
 namespace {
 
-std::string DigestTypes(const models::WeightTable& types) {
+std::string DigestTypes(const std::vector<models::WeightTable>& types_by_rank) {
   std::string text;
-  for (const auto& [name, type] : types.all()) text += name + " " + ToString(type) + "\n";
+  for (const models::WeightTable& types : types_by_rank) {
+    for (const auto& [name, type] : types.all()) text += name + " " + ToString(type) + "\n";
+  }
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
@@ -38,15 +40,18 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Create(LoadedModel loaded, std
 }
 
 Status ModelRunner::AllocateStates() {
-  const std::vector<models::StateSpec> specs = loaded_.model->States(options().activations);
+  const int64_t ranks = steps_.sizes.ranks;
+  const std::vector<models::StateSpec> specs = loaded_.model->States(options().activations, ranks);
   const std::map<std::string, int64_t> bytes = steps_.sizes.StateBytes(specs);
   state_bytes_ = 0;
-  for (const auto& [name, size] : bytes) state_bytes_ += size;
+  for (const auto& [name, size] : bytes) state_bytes_ += size * ranks;
   MemoryNeeds needs;
-  for (const auto& [name, type] : loaded_.types.all()) needs.weights += type.Bytes();
+  for (const models::WeightTable& types : loaded_.types) {
+    for (const auto& [name, type] : types.all()) needs.weights += type.Bytes();
+  }
   needs.states = state_bytes_;
   needs.buffers = StepBuffers::Bytes(Limits());
-  needs.per_token = PagedBytesPerToken(specs);
+  needs.per_token = PagedBytesPerToken(specs) * ranks;
   needs.context = options().max_model_len;
   DI_RETURN_IF_ERROR(CheckMemory(needs, FindMemoryLimit()));
   DI_ASSIGN_OR_RETURN(states_, backend_->AllocateStates(bytes));
@@ -77,6 +82,7 @@ backend::GraphKey ModelRunner::KeyFor(const models::StepShape& shape) const {
   key.blocks = shape.blocks;
   key.max_blocks = shape.max_blocks;
   key.slots = shape.slots;
+  key.ranks = shape.ranks;
   key.activations = shape.activations;
   key.kv = shape.kv;
   key.encodings = encodings_;
@@ -84,6 +90,10 @@ backend::GraphKey ModelRunner::KeyFor(const models::StepShape& shape) const {
   key.graph_mode = options().graph_mode;
   key.passes = backend_->passes();
   return key;
+}
+
+Result<ir::Module> ModelRunner::RecordRaw(const models::StepShape& shape) const {
+  return runner::RecordRaw(*loaded_.model, shape, loaded_.types);
 }
 
 Result<ir::Module> ModelRunner::RecordGraph(const models::StepShape& shape) const {
@@ -120,7 +130,6 @@ Status ModelRunner::CompileAll() {
 }
 
 const CompiledGraph* ModelRunner::Select(const StepPlan& plan) const {
-  const bool decode = plan.phase == models::Phase::kDecode;
   const int64_t bucket = SelectBucket(steps_.buckets(plan.phase), plan.num_tokens());
   for (const CompiledGraph& graph : graphs_) {
     const models::StepShape& shape = graph.shape;

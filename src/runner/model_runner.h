@@ -48,7 +48,8 @@ class ModelRunner {
   int64_t num_blocks() const { return steps_.sizes.blocks; }       // with the null block
   int64_t max_blocks() const { return steps_.sizes.max_blocks; }   // per request
   int64_t max_prefill_requests() const { return steps_.sizes.prefill_requests; }
-  int64_t state_bytes() const { return state_bytes_; }
+  int64_t ranks() const { return steps_.sizes.ranks; }
+  int64_t state_bytes() const { return state_bytes_; }  // of all ranks
   backend::Backend& backend() { return *backend_; }
   const std::vector<CompiledGraph>& graphs() const { return graphs_; }
   const backend::ExecutableCache& cache() const { return *cache_; }
@@ -58,9 +59,7 @@ class ModelRunner {
   // The graph after the backend's passes, as it is compiled.
   Result<ir::Module> RecordGraph(const models::StepShape& shape) const;
   // Before any pass.
-  Result<ir::Module> RecordRaw(const models::StepShape& shape) const {
-    return loaded_.model->Record(shape, loaded_.types);
-  }
+  Result<ir::Module> RecordRaw(const models::StepShape& shape) const;
 
   Result<StepOutput> Run(const StepPlan& plan);
 

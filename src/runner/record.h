@@ -1,5 +1,5 @@
-// Records a model's step and rewrites it for a target. Pure: the same arguments give the same canonical text; threads
-// may record at once.
+// Records a model's step, on each of its ranks, and rewrites it for a target. Pure: the same arguments give the same
+// canonical text; threads may record at once.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,12 @@ struct GraphTarget {
 // The backend must outlive what is returned.
 GraphTarget TargetOf(const backend::Backend& backend);
 
-// The step after the target's passes.
+// The step as the model records it, from the types of each rank's weights; shape.ranks must be as many. Fails where
+// ranks would not run the same program (backend/spmd_guard.h).
+Result<ir::Module> RecordRaw(const models::Model& model, const models::StepShape& shape,
+                             const std::vector<models::WeightTable>& weights_by_rank);
+// After the target's passes.
 Result<ir::Module> RecordGraph(const models::Model& model, const models::StepShape& shape,
-                               const models::WeightTable& weights, const GraphTarget& target);
+                               const std::vector<models::WeightTable>& weights_by_rank, const GraphTarget& target);
 
 }  // namespace deepinfer::runner

@@ -19,7 +19,7 @@ struct RunnerOptions {
   int64_t max_num_seqs = 32;
   int64_t max_num_batched_tokens = 0;  // 0: 2048, or the backend's limit
   int64_t block_size = 32;
-  int64_t kv_cache_memory = 0;           // bytes; 0: max_num_seqs * 1024 tokens or one full context, whichever is more
+  int64_t kv_cache_memory = 0;  // bytes, of each rank; 0: max_num_seqs * 1024 tokens or one full context, if more
   std::vector<int64_t> prefill_buckets;  // empty: the defaults
   std::vector<int64_t> decode_buckets;
   backend::GraphMode graph_mode = backend::GraphMode::kFull;

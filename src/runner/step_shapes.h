@@ -25,9 +25,10 @@ struct StepSizes {
   int64_t max_blocks = 0;  // per request
   int64_t slots = 0;       // rows of the token store, without the dummy last one
   DType activations = DType::kBF16;
+  int64_t ranks = 1;
 
   models::StepShape ShapeFor(models::Phase phase, int64_t bucket) const;
-  // Bytes of every state buffer, the token store included.
+  // Bytes of every state buffer of a rank, the token store included.
   std::map<std::string, int64_t> StateBytes(const std::vector<models::StateSpec>& specs) const;
 };
 
@@ -44,7 +45,7 @@ struct StepConfig {
 Result<StepConfig> ResolveSteps(const models::Model& model, const std::string& backend, const backend::Caps& caps,
                                 RunnerOptions options);
 
-// Bytes of one token in all paged states.
+// Bytes of one token in all paged states of a rank.
 int64_t PagedBytesPerToken(const std::vector<models::StateSpec>& specs);
 
 }  // namespace deepinfer::runner

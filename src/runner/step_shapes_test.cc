@@ -79,16 +79,16 @@ TEST(StepShapesTest, StateBytesAreThoseOfTheGraph) {
   const StepConfig config = Resolve({.max_num_seqs = 3});
   std::map<std::string, int64_t> declared;
   const auto module =
-      RecordGraph(*model, config.sizes.ShapeFor(Phase::kDecode, 2), models::PlainWeights(*model), {{"dce"}, nullptr});
+      RecordGraph(*model, config.sizes.ShapeFor(Phase::kDecode, 2), {models::PlainWeights(*model)}, {{"dce"}, nullptr});
   ASSERT_TRUE(module) << module.error().ToString();
   for (const ir::Input& input : module->entry().inputs) {
     if (input.kind == ir::InputKind::kState) declared[input.buffer] += module->entry().TypeOf(input.value).Bytes();
   }
-  EXPECT_EQ(config.sizes.StateBytes(model->States(DType::kBF16)), declared);
+  EXPECT_EQ(config.sizes.StateBytes(model->States(DType::kBF16, 1)), declared);
 }
 
 TEST(StepShapesTest, KvCacheMemoryDecidesTheBlocks) {
-  const int64_t per_token = PagedBytesPerToken(SmallModel()->States(DType::kBF16));
+  const int64_t per_token = PagedBytesPerToken(SmallModel()->States(DType::kBF16, 1));
   EXPECT_EQ(per_token, 3 * 2 * 2 * 16 * 2);  // layers, k and v, heads, width, bytes
   EXPECT_EQ(Resolve({.max_model_len = 64, .kv_cache_memory = per_token * 32 * 5}).sizes.blocks, 6);
   const std::string problem = Problem({.max_model_len = 64, .kv_cache_memory = per_token * 32});

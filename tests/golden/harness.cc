@@ -42,15 +42,16 @@ std::vector<To> Tensor(const formats::SafetensorsFile& file, const std::string& 
 }  // namespace
 
 std::string OpenConfig::Name() const {
-  return fmt::format("{}{}, {} threads, {}, {} seqs, {} batched tokens", backend,
-                     backend == "cpu" ? std::string(" ") + ToString(isa) : "", threads, ToString(options.activations),
+  return fmt::format("{}{}{}, {} threads, {}, {} seqs, {} batched tokens", backend,
+                     backend == "cpu" ? std::string(" ") + ToString(isa) : "",
+                     ranks > 1 ? fmt::format(" on {} ranks", ranks) : "", threads, ToString(options.activations),
                      options.max_num_seqs, options.max_num_batched_tokens);
 }
 
 Result<std::unique_ptr<runner::ModelRunner>> Open(const std::string& path, const OpenConfig& config) {
   std::unique_ptr<backend::Backend> backend;
   if (config.backend == "reference") {
-    backend = reference::CreateReferenceBackend({config.threads});
+    backend = reference::CreateReferenceBackend({.threads = config.threads, .ranks = config.ranks});
   } else {
     backend = std::make_unique<cpu::CpuBackend>(cpu::CpuOptions{config.threads, config.isa, config.options.cache_dir});
   }

@@ -23,6 +23,7 @@ struct OpenConfig {
   std::string backend = "cpu";  // or "reference"
   Isa isa = *SelectIsa("");
   int threads = 1;
+  int64_t ranks = 1;  // of the reference backend
   runner::RunnerOptions options;  // cache_dir is the backend's as well
 
   std::string Name() const;  // for failures: "cpu avx2, 2 threads, f32"

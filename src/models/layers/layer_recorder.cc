@@ -1,5 +1,6 @@
 #include "models/layers/layer_recorder.h"
 
+#include "ir/collective.h"
 #include "models/layers/step_io.h"
 
 namespace deepinfer::models {
@@ -30,20 +31,32 @@ LayerRecorder::LayerRecorder(ir::Builder* builder, const DecoderConfig& config, 
   v_cache_ = b_->Input("v_cache", InputKind::kState, cache);
 }
 
-Value LayerRecorder::Weight(const std::string& name, std::vector<int64_t> shape) {
-  weights_.push_back({name, std::move(shape)});
+Value LayerRecorder::Weight(const std::string& name, std::vector<int64_t> shape, Split split) {
+  weights_.push_back({name, std::move(shape), split});
   return b_->Input(name, InputKind::kWeight, types_(weights_.back()));
 }
 
-Value LayerRecorder::Linear(Value x, const std::string& name, int64_t outputs, int64_t inputs, bool bias) {
-  std::vector<Value> operands = {x, Weight(name + ".weight", {outputs, inputs})};
-  if (bias) operands.push_back(Weight(name + ".bias", {outputs}));
+Value LayerRecorder::Linear(Value x, const std::string& name, int64_t outputs, int64_t inputs, bool bias, Split split) {
+  std::vector<Value> operands = {x, Weight(name + ".weight", {outputs, inputs}, split)};
+  if (bias) operands.push_back(Weight(name + ".bias", {outputs}, split == Split::kInputs ? Split::kNone : split));
   return b_->Emit(Op::kLinear, operands);
+}
+
+Value LayerRecorder::SumLinear(Value x, const std::string& name, int64_t outputs, int64_t inputs, bool bias) {
+  if (shape_.ranks == 1) return Linear(x, name, outputs, inputs, bias, Split::kInputs);
+  const Value weight = Weight(name + ".weight", {outputs, inputs}, Split::kInputs);
+  const Value term = b_->Emit(Op::kLinear, {x, weight}, {{"dtype", std::string("f32")}});
+  Value sum = b_->Emit(Op::kAllReduce, {term}, ir::OverAllRanks(shape_.ranks, {{"kind", std::string("sum")}}));
+  if (bias) {
+    const Value wide = b_->Convert(Weight(name + ".bias", {outputs}, Split::kNone), DType::kF32);
+    sum = Add(sum, b_->Broadcast(wide, {Tokens(shape_), outputs}, {1}));
+  }
+  return b_->Convert(sum, shape_.activations);
 }
 
 Value LayerRecorder::Norm(Value x, const std::string& name) {
   const int64_t width = x.valid() ? b_->TypeOf(x).dims.back().size : config_.hidden;
-  return b_->Emit(Op::kRmsNorm, {x, Weight(name + ".weight", {width})},
+  return b_->Emit(Op::kRmsNorm, {x, Weight(name + ".weight", {width}, Split::kNone)},
                   {{"eps", config_.eps}, {"offset", config_.norm_offset}});
 }
 
@@ -58,9 +71,10 @@ void LayerRecorder::Store(Value cache, Value rows) {
 
 Value LayerRecorder::Attention(Value x, bool qk_norm) {
   const DecoderConfig& c = config_;
-  Value q = Heads(Linear(x, "self_attn.q_proj", c.q_width(), c.hidden, c.qkv_bias), c.heads);
-  Value k = Heads(Linear(x, "self_attn.k_proj", c.kv_width(), c.hidden, c.qkv_bias), c.kv_heads);
-  const Value v = Heads(Linear(x, "self_attn.v_proj", c.kv_width(), c.hidden, c.qkv_bias), c.kv_heads);
+  Value q = Heads(Linear(x, "self_attn.q_proj", c.q_width(), c.hidden, c.qkv_bias, Split::kOutputs), c.heads);
+  Value k = Heads(Linear(x, "self_attn.k_proj", c.kv_width(), c.hidden, c.qkv_bias, Split::kKvOutputs), c.kv_heads);
+  const Value v =
+      Heads(Linear(x, "self_attn.v_proj", c.kv_width(), c.hidden, c.qkv_bias, Split::kKvOutputs), c.kv_heads);
   if (qk_norm) {
     q = Norm(q, "self_attn.q_norm");
     k = Norm(k, "self_attn.k_norm");
@@ -76,15 +90,16 @@ Value LayerRecorder::Attention(Value x, bool qk_norm) {
                                 {"window", kind_ == LayerKind::kSliding ? c.window : int64_t{0}},
                                 {"softcap", 0.0},
                                 {"uniform", int64_t{shape_.phase == Phase::kDecode}}});
-  return Linear(b_->Reshape(mixed, {Tokens(shape_), c.q_width()}), "self_attn.o_proj", c.hidden, c.q_width(), c.o_bias);
+  return SumLinear(b_->Reshape(mixed, {Tokens(shape_), c.q_width()}), "self_attn.o_proj", c.hidden, c.q_width(),
+                   c.o_bias);
 }
 
 Value LayerRecorder::Mlp(Value x) {
   const DecoderConfig& c = config_;
-  const Value gate = Linear(x, "mlp.gate_proj", c.ffn, c.hidden, c.mlp_bias);
-  const Value up = Linear(x, "mlp.up_proj", c.ffn, c.hidden, c.mlp_bias);
+  const Value gate = Linear(x, "mlp.gate_proj", c.ffn, c.hidden, c.mlp_bias, Split::kOutputs);
+  const Value up = Linear(x, "mlp.up_proj", c.ffn, c.hidden, c.mlp_bias, Split::kOutputs);
   const Value hidden = b_->Emit(Op::kGlu, {gate, up}, {{"activation", c.activation}});
-  return Linear(hidden, "mlp.down_proj", c.hidden, c.ffn, c.mlp_bias);
+  return SumLinear(hidden, "mlp.down_proj", c.hidden, c.ffn, c.mlp_bias);
 }
 
 }  // namespace deepinfer::models

@@ -3,7 +3,8 @@
 //
 // The function takes what changes from layer to layer and from step to step (`x`, the K and V caches, weights) and what
 // a step computes once (SharedValues). Weights become inputs when they are first used, so the recorded function is
-// also the list of the weights a layer reads. Errors are kept by the builder. Not thread-safe.
+// also the list of the weights a layer reads. The config is that of one rank (models/tensor_parallel.h). Errors are
+// kept by the builder. Not thread-safe.
 #pragma once
 
 #include <functional>
@@ -45,8 +46,11 @@ class LayerRecorder {
   const std::vector<WeightSpec>& weights() const { return weights_; }
 
  private:
-  ir::Value Weight(const std::string& name, std::vector<int64_t> shape);
-  ir::Value Linear(ir::Value x, const std::string& name, int64_t outputs, int64_t inputs, bool bias);
+  ir::Value Weight(const std::string& name, std::vector<int64_t> shape, Split split);
+  // The outputs, and so the bias, are divided among ranks as `split` says.
+  ir::Value Linear(ir::Value x, const std::string& name, int64_t outputs, int64_t inputs, bool bias, Split split);
+  // The inputs are: ranks add up their products. Sums stay f32 until the bias is on, as within one rank.
+  ir::Value SumLinear(ir::Value x, const std::string& name, int64_t outputs, int64_t inputs, bool bias);
   ir::Value Heads(ir::Value x, int64_t heads);
   void Store(ir::Value cache, ir::Value rows);
 

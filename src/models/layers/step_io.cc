@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "ir/collective.h"
+
 namespace deepinfer::models {
 
 using ir::Builder;
@@ -26,6 +28,7 @@ Status CheckShape(const StepShape& shape) {
                      "decode needs one token and one row per request, got {}, {}, {}", shape.tokens, shape.rows,
                      shape.requests);
   }
+  if (shape.ranks < 1) return MakeError(ErrorCode::kInvalidArgument, "step shape", "{} ranks", shape.ranks);
   if (!IsFloat(shape.activations) || !IsFloat(shape.kv)) {
     return MakeError(ErrorCode::kUnsupported, "step shape", "activations and KV must be floats, got {} and {}",
                      ToString(shape.activations), ToString(shape.kv));
@@ -57,6 +60,7 @@ StepInputs DeclareMetadata(ir::ModuleBuilder& module, Builder& b, const StepShap
   in.min_p = declare(input::kMinP, DType::kF32, {rows});
   in.uniforms = declare(input::kUniforms, DType::kF32, {rows});
   in.want_logprobs = declare(input::kWantLogprobs, DType::kI32, {rows});
+  if (shape.ranks > 1) in.rank = declare(ir::kRankInput, DType::kI32, {});
   return in;
 }
 

@@ -12,6 +12,7 @@ namespace deepinfer::models {
 struct StepInputs {
   ir::Value live_counts, token_ids, token_slots, positions, slots, block_tables, query_start, sampling_positions;
   ir::Value row_to_slot, temperature, top_k, top_p, min_p, uniforms, want_logprobs;
+  ir::Value rank;  // of several
   ir::Value token_store;
 };
 
