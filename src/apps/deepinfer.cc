@@ -26,7 +26,8 @@ namespace {
 using deepinfer::Result;
 
 Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinfer::cli::BackendRequest& request) {
-  if (request.name == "reference") return deepinfer::reference::CreateReferenceBackend({request.threads});
+  if (request.name == "reference")
+    return deepinfer::reference::CreateReferenceBackend({.threads = request.threads, .ranks = request.ranks});
   if (request.name == "pjrt") {
 #ifdef DI_HAVE_PJRT
     return deepinfer::pjrt::CreatePjrtBackend({request.plugin, request.cache_dir});

@@ -43,12 +43,13 @@ Status MakeFolder(const std::string& folder) {
 }
 
 Result<ir::Module> Record(const ExportFlags& flags, const ExportFormat& format, const std::string& path) {
+  backend::Caps caps = format.caps;
+  caps.ranks = flags.model.tensor_parallel_size;
   DI_ASSIGN_OR_RETURN(runner::RunnerOptions options, ToRunnerOptions(flags.model));
-  DI_ASSIGN_OR_RETURN(const runner::LoadedModel described,
-                      runner::DescribeModel(path, format.caps, options.activations));
+  DI_ASSIGN_OR_RETURN(const runner::LoadedModel described, runner::DescribeModel(path, caps, options.activations));
   for (const std::string& warning : described.warnings) spdlog::warn("{}", warning);
   DI_ASSIGN_OR_RETURN(const runner::StepConfig steps,
-                      runner::ResolveSteps(*described.model, format.name, format.caps, std::move(options)));
+                      runner::ResolveSteps(*described.model, format.name, caps, std::move(options)));
   const int64_t largest = steps.buckets(flags.Phase()).back();
   if (flags.bucket > largest) {
     return MakeError(
@@ -100,7 +101,8 @@ void AddExport(CLI::App* app, CommandContext* context) {
       app->add_subcommand("export", "write one graph for another compiler: StableHLO and a description");
   // Nothing runs: the flags of threads, caches and backends would mean nothing.
   AddSomeModelFlags(command,
-                    {"--dtype", "--max-model-len", "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-memory"},
+                    {"--dtype", "--tensor-parallel-size", "--max-model-len", "--max-num-seqs",
+                     "--max-num-batched-tokens", "--kv-cache-memory"},
                     &flags->model);
   std::vector<std::string> names;
   std::string help;

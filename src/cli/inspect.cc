@@ -52,6 +52,7 @@ Json ModelJson(const Session& session) {
           {"backend", session.runner->backend().name()},
           {"target", session.runner->backend().target()},
           {"threads", options.threads},
+          {"tensor_parallel_size", session.runner->ranks()},
           {"dtype", ToString(options.activations)},
           {"max_model_len", options.max_model_len},
           {"max_num_seqs", options.max_num_seqs},

@@ -18,6 +18,7 @@ struct ModelFlags {
   std::string plugin;  // of pjrt; empty: DEEPINFER_PJRT_PLUGIN, else the only one installed
   int threads = 0;     // 0: chosen, and the log says why
   std::string dtype = "bf16";
+  int64_t tensor_parallel_size = 1;
   int64_t max_model_len = 0;
   int64_t max_num_seqs = 32;
   int64_t max_num_batched_tokens = 0;

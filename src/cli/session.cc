@@ -42,6 +42,14 @@ std::optional<std::string> SingleGguf(const fs::path& folder) {
   return found[0];
 }
 
+Result<std::unique_ptr<backend::Backend>> OpenBackend(const BackendFactory& backends, const BackendRequest& request) {
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends(request));
+  const int64_t ranks = backend->caps().ranks;
+  if (ranks == request.ranks) return backend;
+  return MakeError(ErrorCode::kUnsupported, "--tensor-parallel-size", "the {} backend runs on {} rank{}, not on {}",
+                   backend->name(), ranks, ranks == 1 ? "" : "s", request.ranks);
+}
+
 void LogReady(const Session& session, const BackendRequest& request) {
   const backend::ExecutableCache::Stats stats = session.runner->cache().stats();
   spdlog::info("{} graphs ready on {}: {} from the disk cache, {} compiled; load {:.0f} ms, compile {:.0f} ms",
@@ -128,13 +136,14 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
   BackendRequest request{flags.backend, 1, options.cache_dir, options.warm_start == backend::WarmStart::kVerified,
                          flags.plugin};
   request.threads = ChooseThreads(flags);
+  request.ranks = flags.tensor_parallel_size;
   options.threads = request.threads;
   if (flags.verbose) options.log = [](const std::string& line) { spdlog::info("{}", line); };
 
   auto tokenizer = std::async(std::launch::async, LoadTokenizer, session->path);
   {
     const Progress progress("loading " + session->path);
-    DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends(request));
+    DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, OpenBackend(backends, request));
     DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded,
                         runner::LoadModel(session->path, backend->caps(), {options.activations, request.threads}));
     for (const std::string& warning : loaded.warnings) spdlog::warn("{}", warning);

@@ -23,8 +23,9 @@ struct BackendRequest {
   std::string cache_dir;
   bool verify_packed = false;  // check every byte kept by an earlier start before it is used
   std::string plugin;          // of pjrt
+  int64_t ranks = 1;
 };
-// The program's list of backends (apps/).
+// The program's list of backends (apps/). One that cannot run as many ranks may return one with fewer.
 using BackendFactory = std::function<Result<std::unique_ptr<backend::Backend>>(const BackendRequest&)>;
 
 struct Session {
