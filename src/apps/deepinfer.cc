@@ -30,7 +30,7 @@ Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinf
     return deepinfer::reference::CreateReferenceBackend({.threads = request.threads, .ranks = request.ranks});
   if (request.name == "pjrt") {
 #ifdef DI_HAVE_PJRT
-    return deepinfer::pjrt::CreatePjrtBackend({request.plugin, request.cache_dir});
+    return deepinfer::pjrt::CreatePjrtBackend({request.plugin, request.cache_dir, request.ranks});
 #else
     return deepinfer::MakeError(
         deepinfer::ErrorCode::kUnsupported, "--backend",

@@ -36,7 +36,7 @@ Result<OpenedModel> OpenSynthetic(const std::string& path) {
   opened.loaded.fingerprint = fmt::format("synthetic-{:016x}", XXH3_64bits(file.bytes().data(), file.bytes().size()));
   for (const models::GeneratedWeight& weight : model->GeneratedWeights()) {
     const auto* data = reinterpret_cast<const std::byte*>(weight.values.data());
-    opened.sources.push_back({{weight.spec.name, Encoding::kF32, weight.spec.shape, data, {}}, {}});
+    opened.sources.push_back({{weight.spec.name, Encoding::kF32, weight.spec.shape, data, {}, {}}, {}});
   }
   opened.loaded.model = std::move(model);
   return opened;
@@ -54,7 +54,7 @@ Result<OpenedModel> OpenCheckpoint(const std::string& path) {
   for (const models::WeightSpec& spec : loaded.model->Weights()) {
     DI_ASSIGN_OR_RETURN(const formats::CheckpointTensor* tensor,
                         loaded.checkpoint->Get(described.tensors.at(spec.name)));
-    opened.sources.push_back({{spec.name, *tensor->encoding, spec.shape, tensor->data.data(), {}}, {}});
+    opened.sources.push_back({{spec.name, *tensor->encoding, spec.shape, tensor->data.data(), {}, tensor->rows}, {}});
   }
   return opened;
 }
@@ -74,7 +74,8 @@ Encoding TargetEncoding(const Source& source, const backend::Caps& caps, DType a
   };
   const backend::WeightData& whole = source.whole;
   if (whole.shape.size() < 2) return Encoding::kF32;
-  const bool cut = source.shard.ShapeOf(whole.shape).back() % InfoOf(whole.encoding).block_elements != 0;
+  const int64_t unit = HasRuns(whole.encoding) ? kRunElements : InfoOf(whole.encoding).block_elements;
+  const bool cut = source.shard.dim > 0 && source.shard.ShapeOf(whole.shape).back() % unit != 0;
   if (reads(whole.encoding) && !cut) return whole.encoding;
   return activations == DType::kBF16 && reads(Encoding::kBF16) ? Encoding::kBF16 : Encoding::kF32;
 }
@@ -86,36 +87,57 @@ struct Conversion {
   int64_t rows;
   int64_t columns;
   const std::byte* source;
+  RowReader make_rows;  // in place of the source
   std::vector<std::byte*> pieces;
 };
 
-// scratch: a decoded row. An f32 row that stays whole is decoded where it goes.
-void ConvertRow(const Conversion& c, int64_t row, std::vector<float>* scratch) {
+struct Scratch {
+  std::vector<std::byte> made;
+  std::vector<float> decoded;
+};
+
+void ConvertRow(const Conversion& c, int64_t row, const std::byte* source, std::vector<float>* decoded) {
   const auto pieces = static_cast<int64_t>(c.pieces.size());
   const int64_t width = c.columns / pieces;
   const size_t bytes = RowBytes(c.to, width);
-  const std::byte* source = c.source + row * RowBytes(c.from, c.columns);
   if (c.to == Encoding::kF32 && pieces == 1) {
     DecodeRow(c.from, source, reinterpret_cast<float*>(c.pieces[0] + row * bytes), c.columns);
     return;
   }
   if (c.from != c.to) {
-    scratch->resize(static_cast<size_t>(c.columns));
-    DecodeRow(c.from, source, scratch->data(), c.columns);
+    decoded->resize(static_cast<size_t>(c.columns));
+    DecodeRow(c.from, source, decoded->data(), c.columns);
   }
   for (int64_t piece = 0; piece < pieces; ++piece) {
     std::byte* to = c.pieces[piece] + row * bytes;
     if (c.from == c.to) {
       std::memcpy(to, source + piece * bytes, bytes);
     } else {
-      EncodeRow(c.to, scratch->data() + piece * width, to, width);
+      EncodeRow(c.to, decoded->data() + piece * width, to, width);
+    }
+  }
+}
+
+void ConvertRows(const Conversion& c, int64_t begin, int64_t end, Scratch* scratch) {
+  constexpr int64_t kMadeAtOnce = 32;
+  const size_t row_bytes = RowBytes(c.from, c.columns);
+  if (!c.make_rows) {
+    for (int64_t row = begin; row < end; ++row) ConvertRow(c, row, c.source + row * row_bytes, &scratch->decoded);
+    return;
+  }
+  scratch->made.resize(kMadeAtOnce * row_bytes);
+  for (int64_t first = begin; first < end; first += kMadeAtOnce) {
+    const int64_t last = std::min(first + kMadeAtOnce, end);
+    c.make_rows(first, last, scratch->made.data());
+    for (int64_t row = first; row < last; ++row) {
+      ConvertRow(c, row, scratch->made.data() + (row - first) * row_bytes, &scratch->decoded);
     }
   }
 }
 
 class Loader {
  public:
-  Loader(LoadedModel* loaded, int64_t ranks) : loaded_(loaded), ranks_(ranks) {}
+  Loader(LoadedModel* loaded, const backend::Caps& caps) : loaded_(loaded), caps_(caps) {}
 
   Status Add(const Source& source, Encoding target) {
     const backend::WeightData& whole = source.whole;
@@ -124,19 +146,21 @@ class Loader {
     weight.encoding = target;
     weight.shape = shard.ShapeOf(whole.shape);
     const int64_t piece_bytes = ir::Type::Weight(target, weight.shape).Bytes();
-    std::vector<const std::byte*> pieces;
+    std::vector<const std::byte*> pieces = {whole.data};
+    const bool made = whole.rows && (!caps_.reads_rows || shard.dim >= 0);
     // Vectors are copied even if they are f32: mapped bytes need not be aligned.
-    if (whole.shape.size() < 2 || target != whole.encoding || shard.dim > 0) {
+    if (whole.shape.size() < 2 || target != whole.encoding || shard.dim > 0 || made) {
       DI_ASSIGN_OR_RETURN(pieces, Copy(source, target, piece_bytes));
-    } else {
-      pieces = {whole.data};
+      weight.rows = nullptr;
     }
     if (shard.dim == 0) {  // one piece follows the other
       for (int64_t piece = 1; piece < shard.pieces; ++piece) pieces.push_back(pieces[0] + piece * piece_bytes);
     }
     weight.data = pieces[0];
     if (pieces.size() > 1) {
-      for (int64_t rank = 0; rank < ranks_; ++rank) weight.shards.push_back(pieces[shard.PieceOf(rank, ranks_)]);
+      for (int64_t rank = 0; rank < caps_.ranks; ++rank) {
+        weight.shards.push_back(pieces[shard.PieceOf(rank, caps_.ranks)]);
+      }
     }
     loaded_->weights[whole.name] = std::move(weight);
     return {};
@@ -144,10 +168,9 @@ class Loader {
 
   void Convert(int threads) {
     const auto part = [&](int thread) {
-      std::vector<float> scratch;
+      Scratch scratch;
       for (const Conversion& each : conversions_) {
-        const int64_t end = each.rows * (thread + 1) / threads;
-        for (int64_t row = each.rows * thread / threads; row < end; ++row) ConvertRow(each, row, &scratch);
+        ConvertRows(each, each.rows * thread / threads, each.rows * (thread + 1) / threads, &scratch);
       }
     };
     ParallelFor(threads, part);
@@ -160,7 +183,8 @@ class Loader {
     const bool by_columns = source.shard.dim > 0;
     const int64_t columns = whole.shape.empty() ? 1 : whole.shape.back();
     const int64_t elements = ir::Type::Weight(Encoding::kF32, whole.shape).NumElements();
-    Conversion conversion{whole.encoding, target, columns == 0 ? 0 : elements / columns, columns, whole.data, {}};
+    Conversion conversion{whole.encoding, target, columns == 0 ? 0 : elements / columns, columns, whole.data,
+                          whole.rows,     {}};
     std::vector<const std::byte*> pieces;
     for (int64_t i = 0; i < (by_columns ? source.shard.pieces : 1); ++i) {
       DI_ASSIGN_OR_RETURN(std::byte * memory,
@@ -183,7 +207,7 @@ class Loader {
   }
 
   LoadedModel* loaded_;
-  const int64_t ranks_;
+  const backend::Caps& caps_;
   std::vector<Conversion> conversions_;
 };
 
@@ -209,7 +233,7 @@ Result<LoadedModel> DescribeModel(const std::string& path, const backend::Caps& 
 Result<LoadedModel> LoadModel(const std::string& path, const backend::Caps& caps, const LoadOptions& options) {
   DI_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(path, caps.ranks));
   opened.loaded.types = TypesOf(opened.sources, caps, options.activations);
-  Loader loader(&opened.loaded, caps.ranks);
+  Loader loader(&opened.loaded, caps);
   for (const Source& source : opened.sources) {
     DI_RETURN_IF_ERROR(loader.Add(source, TargetEncoding(source, caps, options.activations)));
   }

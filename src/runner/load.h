@@ -3,7 +3,8 @@
 // Every weight the model reads must be there with the shape the model gives it; every tensor of the file must be read
 // or be known not to matter, else the load fails naming the tensor. Vectors (norms, biases) become f32. Matrices in an
 // encoding outside caps.encodings become bf16 if the activations are bf16 and the backend reads it (rounded to nearest,
-// ties to even), else f32. Weight bytes are views of the mapped files or of memory owned here.
+// ties to even), else f32. Weight bytes are views of the mapped files or of memory owned here; rows that must be made
+// (base/row_reader.h) are left to a backend with caps.reads_rows, and made here for others.
 //
 // With caps.ranks > 1 each rank's part is what the model says (models::Model::Shards). Parts by rows are views. Parts
 // by columns are copied; where one would cut a quantised block, the matrix is converted as if it could not be read.

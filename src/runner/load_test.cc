@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/half.h"
@@ -337,6 +338,73 @@ TEST(LoadTest, RanksThatDoNotDivideTheModelAreAnError) {
   auto loaded = LoadModel(kOracle + "llama_f32", RankCaps({Encoding::kF32}, 3), {});
   ASSERT_FALSE(loaded);
   EXPECT_NE(loaded.error().ToString().find("attention heads do not divide by 3"), std::string::npos);
+}
+
+// llama_f32 with fp8 matrices in one layer, each row with a scale of its own: their rows must be made.
+std::string WriteFp8Folder(const TempFolder& folder) {
+  std::ifstream config_file(kOracle + "llama_f32/config.json");
+  nlohmann::json config = nlohmann::json::parse(config_file);
+  config["quantization_config"] = {{"quant_method", "fp8"}, {"activation_scheme", "static"}};
+  folder.Write("config.json", config.dump());
+  auto file = formats::SafetensorsFile::Open(kOracle + "llama_f32/model.safetensors");
+  EXPECT_TRUE(file);
+  std::vector<formats::SafetensorsOutput> tensors;
+  std::vector<std::vector<uint8_t>> codes;
+  std::vector<std::vector<float>> scales;
+  codes.reserve(7);
+  scales.reserve(7);
+  for (const formats::SafetensorsTensor& tensor : file->tensors()) {
+    if (tensor.name.find("layers.1.") == std::string::npos || tensor.shape.size() < 2) {
+      tensors.push_back({tensor.name, *tensor.dtype, tensor.shape, tensor.data});
+      continue;
+    }
+    codes.emplace_back();
+    scales.emplace_back();
+    for (int64_t row = 0; row < tensor.shape[0]; ++row) scales.back().push_back(0.5f + static_cast<float>(row) / 64);
+    for (int64_t i = 0; i < tensor.shape[0] * tensor.shape[1]; ++i) {
+      codes.back().push_back(static_cast<uint8_t>(i * 37 % 120));
+    }
+    tensors.push_back({tensor.name, DType::kF8E4M3, tensor.shape, std::as_bytes(std::span(codes.back()))});
+    tensors.push_back(
+        {tensor.name + "_scale", DType::kF32, {tensor.shape[0], 1}, std::as_bytes(std::span(scales.back()))});
+  }
+  EXPECT_TRUE(formats::WriteSafetensors(folder.File("model.safetensors"), tensors));
+  return folder.path();
+}
+
+TEST(LoadTest, RowsAreMadeHereOrLeftToTheBackend) {
+  const TempFolder folder;
+  const std::string path = WriteFp8Folder(folder);
+  backend::Caps reads_rows = Caps({Encoding::kF32, Encoding::kFP8});
+  reads_rows.reads_rows = true;
+  auto left = LoadModel(path, reads_rows, {});
+  auto made = LoadModel(path, Caps({Encoding::kF32, Encoding::kFP8}), {.threads = 3});
+  auto plain = LoadModel(path, Caps({Encoding::kF32}), {.threads = 2});
+  ASSERT_TRUE(left && made && plain) << plain.error().ToString();
+  const std::string name = "model.layers.1.mlp.down_proj.weight";
+  const backend::WeightData& rows = left->weights.at(name);
+  EXPECT_EQ(rows.data, nullptr);
+  ASSERT_TRUE(rows.rows);
+  std::vector<std::byte> bytes(64 * RowBytes(Encoding::kFP8, 128));
+  rows.rows(0, 64, bytes.data());
+  const backend::WeightData& copy = made->weights.at(name);
+  EXPECT_FALSE(copy.rows);
+  EXPECT_EQ(copy.encoding, Encoding::kFP8);
+  EXPECT_EQ(std::memcmp(copy.data, bytes.data(), bytes.size()), 0);
+  EXPECT_EQ(Decoded(plain->weights.at(name), 0), Decoded(copy, 0));
+  EXPECT_FALSE(plain->weights.at(name).rows);
+}
+
+TEST(LoadTest, RanksGetTheirPartsOfRowsThatAreMade) {
+  const TempFolder folder;
+  const std::string path = WriteFp8Folder(folder);
+  ExpectShards(path, RankCaps({Encoding::kF32}, 2), DType::kF32);
+  ExpectShards(path, RankCaps({Encoding::kF32, Encoding::kBF16}, 4), DType::kBF16);
+  auto loaded = LoadModel(path, RankCaps({Encoding::kF32, Encoding::kFP8}, 2), {});
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->weights.at("model.layers.1.mlp.up_proj.weight").encoding, Encoding::kFP8);
+  EXPECT_EQ(loaded->weights.at("model.layers.1.mlp.down_proj.weight").encoding, Encoding::kF32)
+      << "half of 128 columns would cut a run that shares its scale";
 }
 
 }  // namespace
