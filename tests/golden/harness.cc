@@ -11,6 +11,9 @@
 #include "cpu/cpu_backend.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
+#ifdef DI_HAVE_PJRT
+#include "pjrt/pjrt_backend.h"
+#endif
 #include "reference/reference.h"
 #include "runner/load.h"
 
@@ -42,8 +45,8 @@ std::vector<To> Tensor(const formats::SafetensorsFile& file, const std::string& 
 }  // namespace
 
 std::string OpenConfig::Name() const {
-  return fmt::format("{}{}{}, {} threads, {}, {} seqs, {} batched tokens", backend,
-                     backend == "cpu" ? std::string(" ") + ToString(isa) : "",
+  return fmt::format("{} {}{}, {} threads, {}, {} seqs, {} batched tokens", backend,
+                     backend == "cpu" ? ToString(isa) : fs::path(plugin).stem().string(),
                      ranks > 1 ? fmt::format(" on {} ranks", ranks) : "", threads, ToString(options.activations),
                      options.max_num_seqs, options.max_num_batched_tokens);
 }
@@ -52,6 +55,10 @@ Result<std::unique_ptr<runner::ModelRunner>> Open(const std::string& path, const
   std::unique_ptr<backend::Backend> backend;
   if (config.backend == "reference") {
     backend = reference::CreateReferenceBackend({.threads = config.threads, .ranks = config.ranks});
+#ifdef DI_HAVE_PJRT
+  } else if (config.backend == "pjrt") {
+    DI_ASSIGN_OR_RETURN(backend, pjrt::CreatePjrtBackend({config.plugin, config.options.cache_dir, config.ranks}));
+#endif
   } else {
     backend = std::make_unique<cpu::CpuBackend>(cpu::CpuOptions{config.threads, config.isa, config.options.cache_dir});
   }

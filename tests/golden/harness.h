@@ -20,10 +20,11 @@ namespace deepinfer::golden {
 using Ids = std::vector<int32_t>;
 
 struct OpenConfig {
-  std::string backend = "cpu";  // or "reference"
+  std::string backend = "cpu";  // or "reference", "pjrt"
+  std::string plugin;           // of pjrt: a path
   Isa isa = *SelectIsa("");
   int threads = 1;
-  int64_t ranks = 1;  // of the reference backend
+  int64_t ranks = 1;              // of the reference and of pjrt
   runner::RunnerOptions options;  // cache_dir is the backend's as well
 
   std::string Name() const;  // for failures: "cpu avx2, 2 threads, f32"

@@ -4,6 +4,9 @@
 #include <cmath>
 
 #include "harness.h"
+#ifdef DI_HAVE_PJRT
+#include "pjrt/test_plugins.h"
+#endif
 
 namespace deepinfer::golden {
 namespace {
@@ -63,12 +66,12 @@ TEST_P(OracleTest, CpuOnEveryInstructionSet) {
 
 // bf16 activations: 8 bits of mantissa, about a dozen roundings on the way through three layers (seven of gemma3). A
 // wrong scale, mask or rotation is far outside; exact tokens are not asked for.
-TEST_P(OracleTest, Bf16StaysClose) {
-  OpenConfig config = SmallConfig();
+void CompareBf16(const std::string& name, OpenConfig config) {
   config.options.activations = DType::kBF16;
-  const auto runner = MustOpen(OracleFolder(GetParam()), config);
+  SCOPED_TRACE(name + " on " + config.Name());
+  const auto runner = MustOpen(OracleFolder(name), config);
   ASSERT_NE(runner, nullptr);
-  for (const OracleCase& right : LoadOracle(GetParam())) {
+  for (const OracleCase& right : LoadOracle(name)) {
     engine::GenerationRequest request = engine::Request(right.ids);
     request.prompt_logits = true;
     const engine::Answer answer = engine::RunAll(runner.get(), {request})[0];
@@ -83,6 +86,10 @@ TEST_P(OracleTest, Bf16StaysClose) {
   }
 }
 
+TEST_P(OracleTest, Bf16StaysClose) {
+  CompareBf16(GetParam(), SmallConfig());
+}
+
 std::vector<std::string> Checkpoints() {
   std::vector<std::string> names;
   for (const char* family : kFamilies) {
@@ -93,6 +100,48 @@ std::vector<std::string> Checkpoints() {
 
 INSTANTIATE_TEST_SUITE_P(All, OracleTest, ::testing::ValuesIn(Checkpoints()),
                          [](const auto& info) { return info.param; });
+
+#ifdef DI_HAVE_PJRT
+// The same on plugins, of which each graph is compiled for a second or so: one bucket per phase.
+class PjrtOracleTest : public pjrt::PluginParamTest<std::tuple<int, std::string>> {
+ protected:
+  int Number() const override { return std::get<0>(GetParam()); }
+  static const std::string& Checkpoint() { return std::get<1>(GetParam()); }
+
+  OpenConfig Config() const {
+    OpenConfig config = SmallConfig();
+    config.backend = "pjrt";
+    config.plugin = file.path;
+    config.options.prefill_buckets = {config.options.max_num_batched_tokens};
+    config.options.decode_buckets = {config.options.max_num_seqs};
+    return config;
+  }
+};
+class PjrtBf16Test : public PjrtOracleTest {};
+
+TEST_P(PjrtOracleTest, AnswersAsTheOracle) {
+  Compare(Checkpoint(), Config());
+}
+
+TEST_P(PjrtBf16Test, StaysClose) {
+  CompareBf16(Checkpoint(), Config());
+}
+
+std::string PjrtTestName(const testing::TestParamInfo<std::tuple<int, std::string>>& info) {
+  return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(First, PjrtOracleTest, testing::Combine(testing::Values(0), testing::ValuesIn(Checkpoints())),
+                         PjrtTestName);
+INSTANTIATE_TEST_SUITE_P(Others, PjrtOracleTest,
+                         testing::Combine(testing::Range(1, pjrt::kMaxTestPlugins),
+                                          testing::Values("llama_f32", "qwen2_bf16", "qwen3_f32", "gemma3_bf16")),
+                         PjrtTestName);
+INSTANTIATE_TEST_SUITE_P(All, PjrtBf16Test,
+                         testing::Combine(testing::Range(0, pjrt::kMaxTestPlugins),
+                                          testing::Values("llama_bf16", "gemma3_f32")),
+                         PjrtTestName);
+#endif
 
 }  // namespace
 }  // namespace deepinfer::golden
