@@ -147,7 +147,9 @@ Result<std::vector<Plan>> PlanGguf(const Input& input, Encoding type) {
   std::vector<Plan> plans;
   for (const formats::CheckpointTensor& tensor : checkpoint.tensors()) {
     DI_RETURN_IF_ERROR(checkpoint.Get(tensor.name));
-    plans.push_back({&tensor, {tensor.name}, TargetOf(type, tensor.shape, tensor.name == head)});
+    models::GgufTensorForm form;
+    form.name = tensor.name;
+    plans.push_back({&tensor, std::move(form), TargetOf(type, tensor.shape, tensor.name == head)});
   }
   return plans;
 }
@@ -169,7 +171,9 @@ Result<std::vector<Plan>> PlanHf(Input* input, Encoding type) {
   input->rope_factors.type_name = "f32";
   input->rope_factors.shape = {static_cast<int64_t>(input->rope_values.size())};
   input->rope_factors.data = std::as_bytes(std::span(input->rope_values));
-  plans.push_back({&input->rope_factors, {"rope_freqs.weight"}, Encoding::kF32});
+  models::GgufTensorForm form;
+  form.name = "rope_freqs.weight";
+  plans.push_back({&input->rope_factors, std::move(form), Encoding::kF32});
   return plans;
 }
 
