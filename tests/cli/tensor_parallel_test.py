@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""--tensor-parallel-size: several ranks of the reference backend answer as one does, and what cannot be is refused.
+"""--tensor-parallel-size: several ranks answer as one does, and what cannot be is refused.
 
     DEEPINFER_BIN=build/release/deepinfer python3 tests/cli/tensor_parallel_test.py [-v] [Class.test]
 
-Standard library only.
+Standard library only. What needs a PJRT plugin runs if DEEPINFER_MODELS_DIR (build/assets) has one. Otherwise it is
+skipped, or fails if DEEPINFER_REQUIRE_ASSETS=1.
 """
 import json
+import os
 import sys
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import models  # noqa: E402
-from cli_test import Case  # noqa: E402
+from cli_test import REAL, Case  # noqa: E402
 from models import LLAMA, SCRIPTED  # noqa: E402
 
 # Reference graphs are slow: two of each kind at most.
@@ -28,6 +30,17 @@ class TensorParallel(Case):
             answers = [self.ok("generate", model, *flags, *ranks) for ranks in ([], [RANKS, "2"], [RANKS, "4"])]
             self.assertEqual(len(answers[0].split(",")), 10)
             self.assertEqual(answers[1:], [answers[0]] * 2)
+
+    def test_devices_of_a_plugin_give_the_tokens_of_one_rank(self):
+        plugins = sorted((REAL.parent / "pjrt").glob("xla_plugins/xla_cpu_pjrt/*.so"))
+        if not plugins:
+            if os.environ.get("DEEPINFER_REQUIRE_ASSETS") == "1":
+                self.fail("the PJRT plugin is missing (scripts/fetch_assets.sh)")
+            self.skipTest("no PJRT plugin")
+        flags = ["--prompt-ids", "3,4,5,6,7", "--max-tokens", "10"]
+        model = models.ORACLE / "llama_tied_f32"  # biases, which must be added once
+        on_devices = self.ok("generate", model, *SMALL[2:], *flags, "--backend", "pjrt", "--plugin", plugins[0], RANKS, "2")
+        self.assertEqual(on_devices, self.ok("generate", model, *SMALL, *flags))
 
     def test_logits_of_two_ranks(self):
         files = []
