@@ -191,6 +191,7 @@ void AddMoves(List* list) {
 
 void AddContractions(List* list) {
   list->Each(kAllFloats, "dot_general {} t=9 live=7 k=33 n=10");
+  list->Each(kAllFloats, "dot_general {} t=1 k=33 n=10 out=f32");
   list->Each(kAllFloats, "dot_general {} t=4 live=3 k=16 n=10 batch=3 out=f32");
   list->Each(kAllFloats, "dot_general {} t=5 live=3 k=4 n=3 over_tokens");
   list->Each(kAllFloats, "dot_general {} t=4 n=3 outer");
