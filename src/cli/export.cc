@@ -46,7 +46,8 @@ Result<ir::Module> Record(const ExportFlags& flags, const ExportFormat& format, 
   backend::Caps caps = format.caps;
   caps.ranks = flags.model.tensor_parallel_size;
   DI_ASSIGN_OR_RETURN(runner::RunnerOptions options, ToRunnerOptions(flags.model));
-  DI_ASSIGN_OR_RETURN(const runner::LoadedModel described, runner::DescribeModel(path, caps, options.activations));
+  DI_ASSIGN_OR_RETURN(const runner::LoadedModel described,
+                      runner::DescribeModel(path, caps, ToLoadOptions(flags.model, 1)));
   for (const std::string& warning : described.warnings) spdlog::warn("{}", warning);
   DI_ASSIGN_OR_RETURN(const runner::StepConfig steps,
                       runner::ResolveSteps(*described.model, format.name, caps, std::move(options)));

@@ -28,6 +28,15 @@ CLI::Validator Size(const std::string& flag) {
       "");
 }
 
+std::vector<std::string> QuantisedEncodings() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kNumEncodings; ++i) {
+    const auto encoding = static_cast<Encoding>(i);
+    if (IsQuantised(encoding)) names.emplace_back(ToString(encoding));
+  }
+  return names;
+}
+
 // The one list: what is parsed and what is handed on to another process.
 std::vector<Field> Fields() {
   using F = ModelFlags;
@@ -37,6 +46,8 @@ std::vector<Field> Fields() {
       {"--plugin", &F::plugin, "of pjrt: a library's path or a plugin's name; default: the only one installed"},
       {"--threads", &F::threads, "0: affinity, CPU quota and physical cores decide", CLI::Range(0, 1024)},
       {"--dtype", &F::dtype, "activations and KV cache; weights keep their encoding", CLI::IsMember({"bf16", "f32"})},
+      {"--weights", &F::weights, "quantise matrices of plain floats to this while they are loaded",
+       CLI::IsMember(QuantisedEncodings()), "TYPE"},
       {"--tensor-parallel-size", &F::tensor_parallel_size,
        "ranks that run each step together, each with its part of the weights; more than 1: reference and pjrt",
        CLI::Range(1, 1024)},
@@ -130,6 +141,10 @@ std::string DefaultCacheDir() {
   if (const std::string dir = GetEnv("XDG_CACHE_HOME"); !dir.empty()) return dir + "/deepinfer";
   if (const std::string home = GetEnv("HOME"); !home.empty()) return home + "/.cache/deepinfer";
   return "";
+}
+
+runner::LoadOptions ToLoadOptions(const ModelFlags& flags, int threads) {
+  return {*ParseDType(flags.dtype), threads, ParseEncoding(flags.weights)};
 }
 
 Result<runner::RunnerOptions> ToRunnerOptions(const ModelFlags& flags) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runner/load.h"
 #include "runner/model_runner.h"
 
 namespace deepinfer::cli {
@@ -18,6 +19,7 @@ struct ModelFlags {
   std::string plugin;  // of pjrt; empty: DEEPINFER_PJRT_PLUGIN, else the only one installed
   int threads = 0;     // 0: chosen, and the log says why
   std::string dtype = "bf16";
+  std::string weights;  // encoding that plain matrices are quantised to; empty: none
   int64_t tensor_parallel_size = 1;
   int64_t max_model_len = 0;
   int64_t max_num_seqs = 32;
@@ -38,6 +40,7 @@ void AddSomeModelFlags(CLI::App* command, const std::vector<std::string>& names,
 std::vector<std::string> ToArguments(const ModelFlags& flags);
 
 Result<int64_t> ParseBytes(const std::string& flag, const std::string& text);
+runner::LoadOptions ToLoadOptions(const ModelFlags& flags, int threads);
 Result<runner::RunnerOptions> ToRunnerOptions(const ModelFlags& flags);
 std::string DefaultCacheDir();
 

@@ -145,7 +145,7 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
     const Progress progress("loading " + session->path);
     DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, OpenBackend(backends, request));
     DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded,
-                        runner::LoadModel(session->path, backend->caps(), {options.activations, request.threads}));
+                        runner::LoadModel(session->path, backend->caps(), ToLoadOptions(flags, request.threads)));
     for (const std::string& warning : loaded.warnings) spdlog::warn("{}", warning);
     session->load_ms = MsSince(start);
     DI_ASSIGN_OR_RETURN(session->runner,

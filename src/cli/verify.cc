@@ -48,7 +48,7 @@ Result<std::unique_ptr<runner::TraceRunner>> OpenSide(const VerifyFlags& flags, 
                                                       int64_t context) {
   DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends({name, threads, "", false, ""}));
   DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded,
-                      runner::LoadModel(path, backend->caps(), {*ParseDType(flags.model.dtype), threads}));
+                      runner::LoadModel(path, backend->caps(), ToLoadOptions(flags.model, threads)));
   runner::TraceOptions options;
   options.activations = *ParseDType(flags.model.dtype);
   options.chunk = flags.chunk;
@@ -131,7 +131,7 @@ void AddVerify(CLI::App* app, CommandContext* context) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* command = app->add_subcommand("verify", "the same steps on two backends, compared layer by layer");
   // One sequence, in graphs of its own, and nothing kept on disk: the other shared flags would mean nothing.
-  AddSomeModelFlags(command, {"--threads", "--dtype", "--verbose"}, &flags->model);
+  AddSomeModelFlags(command, {"--threads", "--dtype", "--weights", "--verbose"}, &flags->model);
   command->add_option("--backends", flags->backends, "two of cpu, reference, pjrt")
       ->delimiter(',')
       ->expected(1, 2)

@@ -94,6 +94,7 @@ Result<GgufTensorForm> GgufFormOf(const Model& model, const std::string& weight)
     const bool is_q = weight.find(".self_attn.q_proj.") != std::string::npos;
     const bool is_k = weight.find(".self_attn.k_proj.") != std::string::npos;
     form.interleaved_heads = is_q ? c->heads : is_k ? c->kv_heads : 0;
+    form.rotated = c->rope.dim;
   }
   if (weight.ends_with("norm.weight")) form.offset = static_cast<float>(c->norm_offset);
   return form;

@@ -18,8 +18,10 @@ Status AddGgufMetadata(const Model& model, formats::GgufWriter* writer);
 
 struct GgufTensorForm {
   std::string name;
-  // Rows of so many heads change places: rows i and d / 2 + i of a head become rows 2i and 2i + 1 (llama's q and k).
+  // Rows of so many heads change places: of the first `rotated` = 2d rows of a head, rows i and d + i become rows 2i
+  // and 2i + 1 (llama's q and k).
   int64_t interleaved_heads = 0;
+  int64_t rotated = 0;
   float offset = 0;  // added to every value (Gemma's norms)
 };
 Result<GgufTensorForm> GgufFormOf(const Model& model, const std::string& weight);

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "models/registry.h"
 #include "models/synthetic.h"
+#include "runner/quantised_type.h"
 
 namespace deepinfer::runner {
 namespace {
@@ -59,12 +60,44 @@ Result<OpenedModel> OpenCheckpoint(const std::string& path) {
   return opened;
 }
 
-Result<OpenedModel> OpenModel(const std::string& path, int64_t ranks) {
+// Rows of plain floats, quantised when they are asked for.
+RowReader QuantisedRows(Encoding from, const std::byte* data, int64_t columns, Encoding to) {
+  return [=](int64_t begin, int64_t end, std::byte* out) {
+    std::vector<float> values(static_cast<size_t>(columns));
+    const size_t from_bytes = RowBytes(from, columns), to_bytes = RowBytes(to, columns);
+    for (int64_t row = begin; row < end; ++row, out += to_bytes) {
+      DecodeRow(from, data + static_cast<size_t>(row) * from_bytes, values.data(), columns);
+      EncodeRow(to, values.data(), out, columns);
+    }
+  };
+}
+
+void Quantise(Encoding type, OpenedModel* opened) {
+  const auto is_head = [](const Source& source) { return source.whole.name == "lm_head.weight"; };
+  const bool tied = std::none_of(opened->sources.begin(), opened->sources.end(), is_head);
+  bool any = false;
+  for (Source& source : opened->sources) {
+    backend::WeightData& whole = source.whole;
+    if (whole.shape.size() < 2 || IsQuantised(whole.encoding) || whole.rows) continue;
+    const bool head = is_head(source) || (tied && whole.name == "model.embed_tokens.weight");
+    const Encoding to = QuantisedType(type, whole.shape, head);
+    if (!IsQuantised(to)) continue;
+    whole.rows = QuantisedRows(whole.encoding, whole.data, whole.shape.back(), to);
+    whole.encoding = to;
+    whole.data = nullptr;
+    any = true;
+  }
+  opened->loaded.fingerprint += fmt::format("-{}", ToString(type));
+  if (!any) opened->loaded.warnings.push_back("no matrix is quantised: none is of plain floats with whole blocks");
+}
+
+Result<OpenedModel> OpenModel(const std::string& path, int64_t ranks, const LoadOptions& options) {
   const bool synthetic = path.rfind(kSyntheticPrefix, 0) == 0;
   DI_ASSIGN_OR_RETURN(OpenedModel opened,
                       synthetic ? OpenSynthetic(path.substr(sizeof(kSyntheticPrefix) - 1)) : OpenCheckpoint(path));
   DI_ASSIGN_OR_RETURN(const std::vector<models::WeightShard> shards, opened.loaded.model->Shards(ranks));
   for (size_t i = 0; i < opened.sources.size(); ++i) opened.sources[i].shard = shards[i];
+  if (options.weights) Quantise(*options.weights, &opened);
   return opened;
 }
 
@@ -224,14 +257,14 @@ std::vector<models::WeightTable> TypesOf(const std::vector<Source>& sources, con
 
 }  // namespace
 
-Result<LoadedModel> DescribeModel(const std::string& path, const backend::Caps& caps, DType activations) {
-  DI_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(path, caps.ranks));
-  opened.loaded.types = TypesOf(opened.sources, caps, activations);
+Result<LoadedModel> DescribeModel(const std::string& path, const backend::Caps& caps, const LoadOptions& options) {
+  DI_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(path, caps.ranks, options));
+  opened.loaded.types = TypesOf(opened.sources, caps, options.activations);
   return std::move(opened.loaded);
 }
 
 Result<LoadedModel> LoadModel(const std::string& path, const backend::Caps& caps, const LoadOptions& options) {
-  DI_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(path, caps.ranks));
+  DI_ASSIGN_OR_RETURN(OpenedModel opened, OpenModel(path, caps.ranks, options));
   opened.loaded.types = TypesOf(opened.sources, caps, options.activations);
   Loader loader(&opened.loaded, caps);
   for (const Source& source : opened.sources) {

@@ -12,6 +12,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct LoadedModel {
 struct LoadOptions {
   DType activations = DType::kBF16;  // of the graphs that will read the weights
   int threads = 1;                   // for conversions
+  // Matrices of plain floats are quantised to this (or what their shape allows: quantised_type.h), row by row when they
+  // are asked for; for the backend it is then the checkpoint's own encoding.
+  std::optional<Encoding> weights = std::nullopt;
 };
 
 // path: a GGUF file, a Hugging Face folder, or "synthetic:FILE.json".
@@ -49,6 +53,6 @@ Result<LoadedModel> LoadModel(const std::string& path, const backend::Caps& caps
 
 // The same without the weights: `types` are those that LoadModel would give them, `weights` is empty, and nothing is
 // converted.
-Result<LoadedModel> DescribeModel(const std::string& path, const backend::Caps& caps, DType activations);
+Result<LoadedModel> DescribeModel(const std::string& path, const backend::Caps& caps, const LoadOptions& options);
 
 }  // namespace deepinfer::runner

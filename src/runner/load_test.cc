@@ -209,7 +209,7 @@ TEST(LoadTest, TheActivationsAndTheBackendDecideTheTarget) {
                         {{Encoding::kF32, Encoding::kBF16, Encoding::kQ8_0}, DType::kBF16, Encoding::kQ8_0}};
   for (const Case& each : cases) {
     auto loaded = LoadModel(folder.File("m.gguf"), Caps(each.readable), {each.activations, 3});
-    auto described = DescribeModel(folder.File("m.gguf"), Caps(each.readable), each.activations);
+    auto described = DescribeModel(folder.File("m.gguf"), Caps(each.readable), {each.activations});
     ASSERT_TRUE(loaded && described);
     EXPECT_EQ(loaded->types[0].all(), described->types[0].all());
     EXPECT_TRUE(described->weights.empty() && described->converted.empty());
@@ -405,6 +405,50 @@ TEST(LoadTest, RanksGetTheirPartsOfRowsThatAreMade) {
   EXPECT_EQ(loaded->weights.at("model.layers.1.mlp.up_proj.weight").encoding, Encoding::kFP8);
   EXPECT_EQ(loaded->weights.at("model.layers.1.mlp.down_proj.weight").encoding, Encoding::kF32)
       << "half of 128 columns would cut a run that shares its scale";
+}
+
+// Plain matrices are quantised when their rows are asked for; what a backend cannot read then becomes floats of the
+// quantised values. What is quantised already stays.
+TEST(LoadTest, WeightsAreQuantisedAtLoad) {
+  const std::string path = kOracle + "llama_bf16";
+  backend::Caps caps = Caps({Encoding::kF32, Encoding::kBF16, Encoding::kQ8_0, Encoding::kInt8});
+  caps.reads_rows = true;
+  auto as_is = LoadModel(path, caps, {});
+  ASSERT_TRUE(as_is);
+  for (const Encoding type : {Encoding::kQ8_0, Encoding::kInt8}) {
+    const LoadOptions options = {.activations = DType::kF32, .weights = type};
+    auto loaded = LoadModel(path, caps, options);
+    auto decoded = LoadModel(path, Caps({Encoding::kF32}), options);
+    auto described = DescribeModel(path, caps, options);
+    ASSERT_TRUE(loaded && decoded && described);
+    EXPECT_NE(loaded->fingerprint, as_is->fingerprint);
+    EXPECT_TRUE(loaded->warnings.empty());
+    EXPECT_EQ(loaded->types[0].all(), described->types[0].all());
+    for (const auto& [name, weight] : loaded->weights) {
+      if (weight.shape.size() < 2) continue;
+      ASSERT_EQ(weight.encoding, type) << name;
+      ASSERT_TRUE(weight.rows) << name;
+      const int64_t rows = weight.shape[0], columns = weight.shape[1];
+      std::vector<std::byte> bytes(static_cast<size_t>(rows) * RowBytes(type, columns)), expected = bytes;
+      weight.rows(0, rows, bytes.data());
+      const std::vector<float> values = Decoded(as_is->weights.at(name), 0);
+      for (int64_t row = 0; row < rows; ++row) {
+        EncodeRow(type, values.data() + row * columns, expected.data() + row * RowBytes(type, columns), columns);
+      }
+      EXPECT_EQ(bytes, expected) << name;
+      std::vector<float> quantised(values.size());
+      for (int64_t row = 0; row < rows; ++row) {
+        DecodeRow(type, bytes.data() + row * RowBytes(type, columns), quantised.data() + row * columns, columns);
+      }
+      EXPECT_EQ(Decoded(decoded->weights.at(name), 0), quantised) << name;
+    }
+  }
+  const TempFolder folder;
+  ASSERT_TRUE(SmallGguf("", {64, 32}, false).Write(folder.File("m.gguf")));
+  auto quantised_already = LoadModel(folder.File("m.gguf"), caps, {.weights = Encoding::kInt8});
+  ASSERT_TRUE(quantised_already);
+  ASSERT_EQ(quantised_already->warnings.size(), 1u);
+  EXPECT_EQ(quantised_already->weights.at("model.embed_tokens.weight").encoding, Encoding::kQ8_0);
 }
 
 }  // namespace

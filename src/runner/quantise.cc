@@ -9,6 +9,7 @@
 #include "formats/gguf_writer.h"
 #include "models/gguf_export.h"
 #include "models/registry.h"
+#include "runner/quantised_type.h"
 
 namespace deepinfer::runner {
 namespace {
@@ -33,37 +34,11 @@ struct Plan {
   // The source's row that becomes `row`.
   int64_t SourceRow(int64_t row) const {
     if (form.interleaved_heads == 0) return row;
-    const int64_t head_rows = rows() / form.interleaved_heads, within = row % head_rows;
-    return row - within + within % 2 * (head_rows / 2) + within / 2;
+    const int64_t within = row % (rows() / form.interleaved_heads);
+    if (within >= form.rotated) return row;
+    return row - within + within % 2 * (form.rotated / 2) + within / 2;
   }
 };
-
-// The nearest encoding with blocks of 32 that has no fewer bits.
-Encoding WithSmallBlocks(Encoding type) {
-  switch (type) {
-    case Encoding::kQ2_K:
-    case Encoding::kQ3_K:
-    case Encoding::kIQ4_XS:
-      return Encoding::kIQ4_NL;
-    case Encoding::kQ4_K:
-      return Encoding::kQ5_0;
-    case Encoding::kQ5_K:
-      return Encoding::kQ5_1;
-    default:
-      return Encoding::kQ8_0;
-  }
-}
-
-double BitsOf(Encoding encoding) {
-  return 8.0 * InfoOf(encoding).block_bytes / InfoOf(encoding).block_elements;
-}
-
-Encoding TargetOf(Encoding type, const std::vector<int64_t>& shape, bool is_head) {
-  if (shape.size() < 2) return Encoding::kF32;
-  if (is_head && BitsOf(type) < BitsOf(Encoding::kQ6_K)) type = Encoding::kQ6_K;
-  if (shape.back() % InfoOf(type).block_elements != 0) type = WithSmallBlocks(type);
-  return shape.back() % InfoOf(type).block_elements == 0 ? type : Encoding::kF32;
-}
 
 // Decodes rows [begin, end) of the new tensor and encodes them again.
 void ConvertRows(const Plan& plan, int64_t begin, int64_t end, std::byte* out) {
@@ -149,7 +124,7 @@ Result<std::vector<Plan>> PlanGguf(const Input& input, Encoding type) {
     DI_RETURN_IF_ERROR(checkpoint.Get(tensor.name));
     models::GgufTensorForm form;
     form.name = tensor.name;
-    plans.push_back({&tensor, std::move(form), TargetOf(type, tensor.shape, tensor.name == head)});
+    plans.push_back({&tensor, std::move(form), QuantisedType(type, tensor.shape, tensor.name == head)});
   }
   return plans;
 }
@@ -163,7 +138,7 @@ Result<std::vector<Plan>> PlanHf(Input* input, Encoding type) {
     DI_ASSIGN_OR_RETURN(const formats::CheckpointTensor* tensor,
                         input->checkpoint.Get(input->model.tensors.at(weight.name)));
     DI_ASSIGN_OR_RETURN(models::GgufTensorForm form, models::GgufFormOf(model, weight.name));
-    plans.push_back({tensor, std::move(form), TargetOf(type, weight.shape, weight.name == head)});
+    plans.push_back({tensor, std::move(form), QuantisedType(type, weight.shape, weight.name == head)});
   }
   DI_ASSIGN_OR_RETURN(input->rope_values, models::GgufRopeFactors(model));
   if (input->rope_values.empty()) return plans;
