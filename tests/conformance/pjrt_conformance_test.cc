@@ -24,15 +24,21 @@ constexpr Group kGroups[] = {{"elementwise", Op::kNeg},       {"moves", Op::kCon
                              {"collectives", Op::kAllReduce}, {"structure", Op::kIndexPutInplace},
                              {"composites", Op::kEmbedding}};
 
-const char* GroupOf(Op op) {
-  const char* name = "";
+std::vector<std::string> GroupNames() {
+  std::vector<std::string> names;
+  for (const Group& group : kGroups) names.emplace_back(group.name);
+  return names;
+}
+
+std::string GroupOf(Op op) {
+  std::string name;
   for (const Group& group : kGroups) {
     if (op >= group.first) name = group.name;
   }
   return name;
 }
 
-class PjrtConformanceTest : public pjrt::PluginParamTest<std::tuple<int, Group>> {
+class PjrtConformanceTest : public pjrt::PluginParamTest<std::tuple<int, std::string>> {
  protected:
   int Number() const override { return std::get<0>(GetParam()); }
 
@@ -63,7 +69,7 @@ TEST_P(PjrtConformanceTest, AgreesWithTheReference) {
   for (const std::string& line : AllProblems()) {
     const auto problem = ParseProblem(line);
     ASSERT_TRUE(problem.has_value()) << problem.error().ToString();
-    if (GroupOf(problem->op) != std::get<1>(GetParam()).name || problem->Has("denormals")) continue;
+    if (GroupOf(problem->op) != std::get<1>(GetParam()) || problem->Has("denormals")) continue;
     SCOPED_TRACE(line);
     const auto got = OnPlugin(*problem);
     ++problems;
@@ -82,9 +88,9 @@ TEST_P(PjrtConformanceTest, AgreesWithTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Plugins, PjrtConformanceTest,
-                         testing::Combine(testing::Range(0, pjrt::kMaxTestPlugins), testing::ValuesIn(kGroups)),
+                         testing::Combine(testing::Range(0, pjrt::kMaxTestPlugins), testing::ValuesIn(GroupNames())),
                          [](const auto& info) {
-                           return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param).name);
+                           return fmt::format("{}_{}", std::get<0>(info.param), std::get<1>(info.param));
                          });
 
 }  // namespace
