@@ -107,14 +107,19 @@ Status MeasureSteps(TestSession* session, const std::string& graph, int steps) {
   const auto beyond = [](const Sample& s) {
     return s.total_us - s.times.call_us - s.times.during_us - s.times.wait_us;
   };
-  double least = beyond(samples[0]);
-  for (const Sample& sample : samples) least = std::min(least, beyond(sample));
+  const auto total = [](const Sample& s) { return s.total_us; };
+  const auto least = [&](const auto& of) {
+    double value = of(samples[0]);
+    for (const Sample& sample : samples) value = std::min(value, of(sample));
+    return value;
+  };
   fmt::print(
-      "{:11} median of {} steps: {:.3f} ms; plugin: {:.0f} us in its call, then {:.0f} us until done; ours: "
-      "{:.0f} us before, {:.0f} us meanwhile, {:.0f} us after; beyond the execution {:.0f} us (least {:.0f})\n",
-      graph, steps, Median(samples, [](const Sample& s) { return s.total_us; }) / 1000, median(&StepTimes::call_us),
+      "{:11} median of {} steps: {:.3f} ms (least {:.3f}); plugin: {:.0f} us in its call, then {:.0f} us until "
+      "done; ours: {:.0f} us before, {:.0f} us meanwhile, {:.0f} us after; beyond the execution {:.0f} us (least "
+      "{:.0f})\n",
+      graph, steps, Median(samples, total) / 1000, least(total) / 1000, median(&StepTimes::call_us),
       median(&StepTimes::wait_us), median(&StepTimes::before_us), median(&StepTimes::during_us),
-      median(&StepTimes::after_us), Median(samples, beyond), least);
+      median(&StepTimes::after_us), Median(samples, beyond), least(beyond));
   return {};
 }
 
