@@ -66,8 +66,6 @@ class TestSession {
     std::memcpy(values.data(), buffer.data(), buffer.size());
     return values;
   }
-  std::map<std::string, HostBuffer>& inputs(const std::string& graph) { return graphs_.at(graph).inputs; }
-  const std::map<std::string, HostBuffer>& outputs(const std::string& graph) { return graphs_.at(graph).outputs; }
   backend::Executable& executable(const std::string& graph) { return *graphs_.at(graph).executable; }
   backend::Backend& backend() { return *backend_; }
 
