@@ -29,7 +29,8 @@ struct WeightData {
   const std::byte* data = nullptr;
   // With several ranks: the data of each, all of the shape above. Empty: `data` on every rank.
   std::vector<const std::byte*> shards;
-  RowReader rows;  // in place of data, for backends that take it (Caps::reads_rows)
+  RowReader rows;    // in place of data, for backends that take it (Caps::reads_rows)
+  InputOrder order;  // of those rows' columns
 
   const std::byte* DataOf(size_t rank) const { return shards.empty() ? data : shards[rank]; }
 };

@@ -132,6 +132,9 @@ Status Weights::Pack(const std::vector<std::string>& names, const std::string& k
 Status Weights::MakeRows(const std::string& name) {
   DI_ASSIGN_OR_RETURN(const backend::WeightData* source, Source(name));
   if (!source->rows) return {};
+  if (source->order != nullptr) {
+    return MakeError(ErrorCode::kUnsupported, name, "only projections read rows whose inputs are in another order");
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   auto& memory = made_[name];
   if (memory != nullptr) return {};

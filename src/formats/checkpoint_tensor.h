@@ -20,6 +20,7 @@ struct CheckpointTensor {
   std::span<const std::byte> data;   // as long as shape and encoding say; empty if the rows must be made
   std::string file;                  // where it lies
   RowReader rows;                    // set if codes and scales lie apart: makes rows of `encoding`
+  InputOrder order;                  // of the columns of those rows
 };
 
 }  // namespace deepinfer::formats

@@ -62,7 +62,9 @@ Status ReadAwq(const ConfigNode& node, QuantisationConfig* config) {
 Status SetBlocks(const ConfigNode& node, const char* field, const std::vector<int64_t>& sizes,
                  QuantisationConfig* config) {
   if (sizes.empty()) return {};
-  if (sizes.size() != 2 || sizes[0] < 1 || sizes[1] < kRunElements || sizes[1] % kRunElements != 0) {
+  constexpr int64_t kMost = 1 << 24;
+  if (sizes.size() != 2 || sizes[0] < 1 || sizes[0] > kMost || sizes[1] < kRunElements || sizes[1] > kMost ||
+      sizes[1] % kRunElements != 0) {
     return Unsupported(node, field, "is [{}]; supported are blocks of any rows and a multiple of {} columns",
                        fmt::join(sizes, ", "), kRunElements);
   }

@@ -22,8 +22,15 @@ int NibbleOfColumn(Int4Layout layout, int64_t n) {
   return layout == Int4Layout::kAwq ? kAwqPlace[n % 8] : static_cast<int>(n % 8);
 }
 
-// Codes of k = 32 * block and the 31 that follow, of row n.
+// Codes of columns 32 * block and the 31 that follow, of row n.
 void LoadCodes(const Int4Source& s, int64_t n, int64_t block, uint8_t* q) {
+  if (s.order != nullptr) {
+    for (int j = 0; j < kBlock; ++j) {
+      const int64_t k = (*s.order)[static_cast<size_t>(kBlock * block + j)];
+      q[j] = (LoadAt<uint32_t>(s.codes, k / 8 * s.n + n) >> (4 * (k % 8))) & 15;
+    }
+    return;
+  }
   if (s.layout == Int4Layout::kAwq) {
     const int shift = 4 * NibbleOfColumn(s.layout, n);
     for (int j = 0; j < kBlock; ++j) {
@@ -90,23 +97,6 @@ RowReader Int4Rows(const Int4Source& source) {
     const int64_t blocks = source.k / kBlock;
     for (int64_t row = begin; row < end; ++row) {
       for (int64_t block = 0; block < blocks; ++block, out += block_bytes) WriteInt4Block(source, row, block, out);
-    }
-  };
-}
-
-RowReader Int4RowsOfGroups(const Int4Source& source, std::vector<int32_t> groups) {
-  auto shared = std::make_shared<const std::vector<int32_t>>(std::move(groups));
-  return [source, shared](int64_t begin, int64_t end, std::byte* out) {
-    for (int64_t row = begin; row < end; ++row) {
-      for (int64_t block = 0; block < source.k / kBlock; ++block) {
-        uint8_t q[kBlock];
-        LoadCodes(source, row, block, q);
-        for (int j = 0; j < kBlock; ++j, out += sizeof(float)) {
-          const int32_t group = (*shared)[static_cast<size_t>(kBlock * block + j)];
-          const float value = ScaleOf(source, row, group) * static_cast<float>(q[j] - ZeroOf(source, row, group));
-          std::memcpy(out, &value, sizeof(value));
-        }
-      }
     }
   };
 }

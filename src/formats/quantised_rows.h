@@ -7,9 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <vector>
 
 #include "base/encoding.h"
 #include "base/row_reader.h"
@@ -51,9 +49,8 @@ struct Int4Source {
   int64_t k = 0;
   int64_t group_size = 0;
   int zero_offset = 0;  // added to stored zero points
+  InputOrder order;     // kGptq: of the inputs that make up groups; the rows have them in it
 };
 RowReader Int4Rows(const Int4Source& source);
-// The same with groups by input: groups[k]. The rows are f32.
-RowReader Int4RowsOfGroups(const Int4Source& source, std::vector<int32_t> groups);
 
 }  // namespace deepinfer::formats

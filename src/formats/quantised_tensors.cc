@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string_view>
 
@@ -141,34 +142,33 @@ class Assembler {
     source.zeros = zeros->data;
     DI_ASSIGN_OR_RETURN(const CheckpointTensor* scales, Require(prefix + ".scales", codes));
     DI_RETURN_IF_ERROR(CheckScales(*scales, {groups, source.n}, &source.scales));
-    DI_ASSIGN_OR_RETURN(std::vector<int32_t> order, GroupsOfInputs(prefix, source));
-    if (order.empty()) {
-      weight.rows = Int4Rows(source);
-    } else {
-      weight.encoding = Encoding::kF32;
-      weight.rows = Int4RowsOfGroups(source, std::move(order));
-    }
+    DI_ASSIGN_OR_RETURN(source.order, OrderOfInputs(prefix, source));
+    weight.order = source.order;
+    weight.rows = Int4Rows(source);
     return std::optional<CheckpointTensor>(std::move(weight));
   }
 
-  // g_idx, if it is there and says something else than that groups follow each other.
-  Result<std::vector<int32_t>> GroupsOfInputs(const std::string& prefix, const Int4Source& source) {
+  // The inputs by their groups, if g_idx is there and says something else than that groups follow each other.
+  Result<InputOrder> OrderOfInputs(const std::string& prefix, const Int4Source& source) {
     const CheckpointTensor* part = Take(prefix + ".g_idx");
-    if (part == nullptr) return std::vector<int32_t>();
+    if (part == nullptr) return InputOrder();
     DI_RETURN_IF_ERROR(CheckPart(*part, "I32", {source.k}));
     std::vector<int32_t> groups(static_cast<size_t>(source.k));
     std::memcpy(groups.data(), part->data.data(), part->data.size());
-    bool in_order = true;
+    std::vector<int32_t> order(groups.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return groups[static_cast<size_t>(a)] < groups[static_cast<size_t>(b)];
+    });
     for (int64_t k = 0; k < source.k; ++k) {
-      const int32_t group = groups[static_cast<size_t>(k)];
-      if (group < 0 || group >= source.k / source.group_size) {
-        return Fail(ErrorCode::kDataLoss, *part, "input {} is in group {} of {}", k, group,
-                    source.k / source.group_size);
-      }
-      in_order = in_order && group == k / source.group_size;
+      const int32_t input = order[static_cast<size_t>(k)], group = groups[static_cast<size_t>(input)];
+      if (group == k / source.group_size) continue;
+      return Fail(ErrorCode::kUnsupported, *part,
+                  "its groups are not 0 to {} with {} inputs each: input {} is in group {}",
+                  source.k / source.group_size - 1, source.group_size, input, group);
     }
-    if (in_order) groups.clear();
-    return groups;
+    if (std::is_sorted(order.begin(), order.end())) return InputOrder();
+    return std::make_shared<const std::vector<int32_t>>(std::move(order));
   }
 
   Result<std::optional<CheckpointTensor>> PackedWeight(const std::string& prefix, const CheckpointTensor& codes) {

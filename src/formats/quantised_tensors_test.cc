@@ -62,6 +62,13 @@ void ExpectWeight(const Written& written, Encoding encoding) {
   weight.rows(0, 3, bytes.data());
   std::vector<float> values(written.values.size());
   DecodeRow(encoding, bytes.data(), values.data(), written.n * written.k);
+  if (weight.order != nullptr) {
+    const std::vector<float> ordered = values;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t row = i / static_cast<size_t>(written.k) * static_cast<size_t>(written.k);
+      values[row + static_cast<size_t>((*weight.order)[i - row])] = ordered[i];
+    }
+  }
   for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], written.values[i]) << i;
 }
 
@@ -126,7 +133,10 @@ TEST(QuantisedTensorsTest, Gptq) {
 TEST(QuantisedTensorsTest, GptqInAnyOrderOfInputs) {
   std::vector<int32_t> groups = InOrder(128, 32);
   std::shuffle(groups.begin(), groups.end(), std::mt19937(1));
-  ExpectWeight(Gptq(16, 128, groups, 4, R"("group_size": 32, "desc_act": true)", 1), Encoding::kF32);
+  ExpectWeight(Gptq(16, 128, groups, 4, R"("group_size": 32, "desc_act": true)", 1), Encoding::kInt4G32);
+  groups = InOrder(384, 128);
+  std::shuffle(groups.begin(), groups.end(), std::mt19937(2));
+  ExpectWeight(Gptq(8, 384, groups, 3, R"("group_size": 128, "desc_act": true)", 1), Encoding::kInt4);
 }
 
 Written Awq(int64_t n, int64_t k, int64_t group_size) {
@@ -305,7 +315,7 @@ TEST(QuantisedTensorsTest, OddCheckpointsAreRefusedByName) {
       {gptq, [](Written& w) { w.tensors[".qzeros"].shape = {1, 2}; }, "up_proj.qzeros: its shape is [1,2]; [2,1] is"},
       {gptq, [](Written& w) { w.tensors[".qweight"].dtype = DType::kU32; }, "up_proj.qweight: is U32; I32 is expected"},
       {gptq, [](Written& w) { w.Add(".g_idx", DType::kI32, {128}, std::vector<int32_t>(128, 2)); },
-       "up_proj.g_idx: input 0 is in group 2 of 2"},
+       "up_proj.g_idx: its groups are not 0 to 1 with 64 inputs each: input 0 is in group 2"},
       {gptq, [](Written& w) { w.Add(".scales", DType::kF32, {2, 8}, std::vector<float>(16, 0.1f)); },
        "up_proj.scales: its F32 value 0.1 is not representable as f16"},
       {gptq, [](Written& w) { w.Add(".weight", DType::kF32, {1}, std::vector<float>(1)); },

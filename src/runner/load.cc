@@ -37,7 +37,7 @@ Result<OpenedModel> OpenSynthetic(const std::string& path) {
   opened.loaded.fingerprint = fmt::format("synthetic-{:016x}", XXH3_64bits(file.bytes().data(), file.bytes().size()));
   for (const models::GeneratedWeight& weight : model->GeneratedWeights()) {
     const auto* data = reinterpret_cast<const std::byte*>(weight.values.data());
-    opened.sources.push_back({{weight.spec.name, Encoding::kF32, weight.spec.shape, data, {}, {}}, {}});
+    opened.sources.push_back({{weight.spec.name, Encoding::kF32, weight.spec.shape, data, {}, {}, {}}, {}});
   }
   opened.loaded.model = std::move(model);
   return opened;
@@ -55,7 +55,8 @@ Result<OpenedModel> OpenCheckpoint(const std::string& path) {
   for (const models::WeightSpec& spec : loaded.model->Weights()) {
     DI_ASSIGN_OR_RETURN(const formats::CheckpointTensor* tensor,
                         loaded.checkpoint->Get(described.tensors.at(spec.name)));
-    opened.sources.push_back({{spec.name, *tensor->encoding, spec.shape, tensor->data.data(), {}, tensor->rows}, {}});
+    opened.sources.push_back(
+        {{spec.name, *tensor->encoding, spec.shape, tensor->data.data(), {}, tensor->rows, tensor->order}, {}});
   }
   return opened;
 }
@@ -109,7 +110,8 @@ Encoding TargetEncoding(const Source& source, const backend::Caps& caps, DType a
   if (whole.shape.size() < 2) return Encoding::kF32;
   const int64_t unit = HasRuns(whole.encoding) ? kRunElements : InfoOf(whole.encoding).block_elements;
   const bool cut = source.shard.dim > 0 && source.shard.ShapeOf(whole.shape).back() % unit != 0;
-  if (reads(whole.encoding) && !cut) return whole.encoding;
+  const bool reordered = whole.order != nullptr && (!caps.reads_rows || source.shard.dim >= 0);
+  if (reads(whole.encoding) && !cut && !reordered) return whole.encoding;
   return activations == DType::kBF16 && reads(Encoding::kBF16) ? Encoding::kBF16 : Encoding::kF32;
 }
 
@@ -121,32 +123,42 @@ struct Conversion {
   int64_t columns;
   const std::byte* source;
   RowReader make_rows;  // in place of the source
+  InputOrder order;     // that the source's columns have and the pieces' do not
   std::vector<std::byte*> pieces;
 };
 
 struct Scratch {
   std::vector<std::byte> made;
   std::vector<float> decoded;
+  std::vector<float> ordered;
 };
 
-void ConvertRow(const Conversion& c, int64_t row, const std::byte* source, std::vector<float>* decoded) {
+// Decodes a row with its columns in the weight's own order.
+void DecodeInOrder(const Conversion& c, const std::byte* source, float* values, std::vector<float>* ordered) {
+  if (c.order == nullptr) return DecodeRow(c.from, source, values, c.columns);
+  ordered->resize(static_cast<size_t>(c.columns));
+  DecodeRow(c.from, source, ordered->data(), c.columns);
+  for (size_t i = 0; i < ordered->size(); ++i) values[(*c.order)[i]] = (*ordered)[i];
+}
+
+void ConvertRow(const Conversion& c, int64_t row, const std::byte* source, Scratch* scratch) {
   const auto pieces = static_cast<int64_t>(c.pieces.size());
   const int64_t width = c.columns / pieces;
   const size_t bytes = RowBytes(c.to, width);
   if (c.to == Encoding::kF32 && pieces == 1) {
-    DecodeRow(c.from, source, reinterpret_cast<float*>(c.pieces[0] + row * bytes), c.columns);
+    DecodeInOrder(c, source, reinterpret_cast<float*>(c.pieces[0] + row * bytes), &scratch->ordered);
     return;
   }
   if (c.from != c.to) {
-    decoded->resize(static_cast<size_t>(c.columns));
-    DecodeRow(c.from, source, decoded->data(), c.columns);
+    scratch->decoded.resize(static_cast<size_t>(c.columns));
+    DecodeInOrder(c, source, scratch->decoded.data(), &scratch->ordered);
   }
   for (int64_t piece = 0; piece < pieces; ++piece) {
     std::byte* to = c.pieces[piece] + row * bytes;
     if (c.from == c.to) {
       std::memcpy(to, source + piece * bytes, bytes);
     } else {
-      EncodeRow(c.to, decoded->data() + piece * width, to, width);
+      EncodeRow(c.to, scratch->decoded.data() + piece * width, to, width);
     }
   }
 }
@@ -155,7 +167,7 @@ void ConvertRows(const Conversion& c, int64_t begin, int64_t end, Scratch* scrat
   constexpr int64_t kMadeAtOnce = 32;
   const size_t row_bytes = RowBytes(c.from, c.columns);
   if (!c.make_rows) {
-    for (int64_t row = begin; row < end; ++row) ConvertRow(c, row, c.source + row * row_bytes, &scratch->decoded);
+    for (int64_t row = begin; row < end; ++row) ConvertRow(c, row, c.source + row * row_bytes, scratch);
     return;
   }
   scratch->made.resize(kMadeAtOnce * row_bytes);
@@ -163,7 +175,7 @@ void ConvertRows(const Conversion& c, int64_t begin, int64_t end, Scratch* scrat
     const int64_t last = std::min(first + kMadeAtOnce, end);
     c.make_rows(first, last, scratch->made.data());
     for (int64_t row = first; row < last; ++row) {
-      ConvertRow(c, row, scratch->made.data() + (row - first) * row_bytes, &scratch->decoded);
+      ConvertRow(c, row, scratch->made.data() + (row - first) * row_bytes, scratch);
     }
   }
 }
@@ -185,6 +197,7 @@ class Loader {
     if (whole.shape.size() < 2 || target != whole.encoding || shard.dim > 0 || made) {
       DI_ASSIGN_OR_RETURN(pieces, Copy(source, target, piece_bytes));
       weight.rows = nullptr;
+      weight.order = nullptr;
     }
     if (shard.dim == 0) {  // one piece follows the other
       for (int64_t piece = 1; piece < shard.pieces; ++piece) pieces.push_back(pieces[0] + piece * piece_bytes);
@@ -216,8 +229,9 @@ class Loader {
     const bool by_columns = source.shard.dim > 0;
     const int64_t columns = whole.shape.empty() ? 1 : whole.shape.back();
     const int64_t elements = ir::Type::Weight(Encoding::kF32, whole.shape).NumElements();
-    Conversion conversion{whole.encoding, target, columns == 0 ? 0 : elements / columns, columns, whole.data,
-                          whole.rows,     {}};
+    Conversion conversion{whole.encoding, target,     columns == 0 ? 0 : elements / columns,
+                          columns,        whole.data, whole.rows,
+                          whole.order,    {}};
     std::vector<const std::byte*> pieces;
     for (int64_t i = 0; i < (by_columns ? source.shard.pieces : 1); ++i) {
       DI_ASSIGN_OR_RETURN(std::byte * memory,

@@ -56,6 +56,10 @@ void ConvertRows(const Plan& plan, int64_t begin, int64_t end, std::byte* out) {
       bytes = made.data();
     }
     DecodeRow(from, bytes, values.data(), columns);
+    if (source.order != nullptr) {
+      const std::vector<float> ordered = values;
+      for (size_t i = 0; i < ordered.size(); ++i) values[static_cast<size_t>((*source.order)[i])] = ordered[i];
+    }
     for (float& value : values) value += plan.form.offset;
     EncodeRow(plan.to, values.data(), out, columns);
   }

@@ -1,5 +1,6 @@
 // linear and multi_linear. Weights of one encoding are stacked into one packed weight; a group with mixed encodings
-// (Q4_K_M stores v in another type than q and k) becomes several products of one launch.
+// (Q4_K_M stores v in another type than q and k) becomes several products of one launch. Where a weight's rows have
+// their inputs in another order, every member brings x into it first: for a decode step that is a few kilobytes.
 #include "cpu/kernels/linear/linear.h"
 
 #include "base/thread_team.h"
@@ -15,10 +16,12 @@ struct Column {  // one weight of the group
   int64_t end = 0;
 };
 
-struct Product {  // weights of one encoding
+struct Product {  // weights of one encoding and order of inputs
   const LinearKernel* kernel = nullptr;
+  InputOrder order;
   const void* packed = nullptr;
   int64_t n = 0;
+  std::vector<std::string> names;
   std::vector<Column> columns;
   std::vector<LinearOutput> outputs;
 };
@@ -55,6 +58,11 @@ class LinearLaunch : public Launch {
       args.outputs = product.outputs.data();
       args.num_outputs = static_cast<int>(product.outputs.size());
       args.scratch = team.scratch;
+      if (product.order != nullptr) {
+        args.x = team.scratch;
+        args.scratch = team.scratch + OrderedBytes();
+        OrderInputs(*product.order, m, team.scratch);
+      }
       const Range range = SplitRange(product.n, kLinearGrain, team.member, team.members);
       if (range.begin < range.end) RunLinear(*product.kernel, args, range.begin, range.end);
     }
@@ -63,7 +71,8 @@ class LinearLaunch : public Launch {
   int64_t ScratchBytes() const override {
     size_t bytes = 0;
     for (const Product& product : products_) {
-      bytes = std::max(bytes, LinearScratchBytes(*product.kernel, rows_.size, k_));
+      const size_t ordered = product.order == nullptr ? 0 : static_cast<size_t>(OrderedBytes());
+      bytes = std::max(bytes, ordered + LinearScratchBytes(*product.kernel, rows_.size, k_));
     }
     return static_cast<int64_t>(bytes);
   }
@@ -71,26 +80,47 @@ class LinearLaunch : public Launch {
   Status Init(const LowerContext& c, const ir::Node& node);
 
  private:
-  Product* ProductFor(Encoding encoding, const LowerContext& c, DType act);
+  Product* ProductFor(Encoding encoding, const InputOrder& order, const LowerContext& c);
+  // x with its columns in an order, and the bytes that takes.
+  int64_t OrderedBytes() const { return (rows_.size * k_ * static_cast<int64_t>(SizeOf(x_dtype_)) + 63) / 64 * 64; }
+  void OrderInputs(const std::vector<int32_t>& order, int64_t m, std::byte* out) const;
 
   ir::ValueId input_ = ir::kNoValue;
   LiveExtent rows_;
   int64_t k_ = 0;
+  DType x_dtype_ = DType::kF32;
   DType y_dtype_ = DType::kF32;
   std::vector<Product> products_;
   const void* x_ = nullptr;
 };
 
-Product* LinearLaunch::ProductFor(Encoding encoding, const LowerContext& c, DType act) {
+bool SameOrder(const InputOrder& a, const InputOrder& b) {
+  return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
+
+Product* LinearLaunch::ProductFor(Encoding encoding, const InputOrder& order, const LowerContext& c) {
   for (Product& product : products_) {
-    if (product.kernel->encoding == encoding) return &product;
+    if (product.kernel->encoding == encoding && SameOrder(product.order, order)) return &product;
   }
-  const LinearChoice choice = ChooseLinear(encoding, act, c.isa);
+  const LinearChoice choice = ChooseLinear(encoding, x_dtype_, c.isa);
   if (choice.kernel == nullptr) return nullptr;
   kernel += (kernel.empty() ? "" : " + ") + std::string(choice.kernel->name);
   reason += (reason.empty() ? "" : " + ") + choice.reason;
   products_.emplace_back().kernel = choice.kernel;
+  products_.back().order = order;
   return &products_.back();
+}
+
+template <class T>
+void Gather(const std::vector<int32_t>& order, const T* x, int64_t m, T* out) {
+  for (int64_t row = 0; row < m; ++row, x += order.size(), out += order.size()) {
+    for (size_t i = 0; i < order.size(); ++i) out[i] = x[order[i]];
+  }
+}
+
+void LinearLaunch::OrderInputs(const std::vector<int32_t>& order, int64_t m, std::byte* out) const {
+  if (x_dtype_ == DType::kF32) return Gather(order, static_cast<const float*>(x_), m, reinterpret_cast<float*>(out));
+  Gather(order, static_cast<const uint16_t*>(x_), m, reinterpret_cast<uint16_t*>(out));
 }
 
 Encoding EncodingOf(const ir::Type& type) {
@@ -105,8 +135,8 @@ Status LinearLaunch::Init(const LowerContext& c, const ir::Node& node) {
   input_ = node.operands[0];
   rows_ = LiveExtent(x);
   k_ = x.dims[1].size;
+  x_dtype_ = x.dtype;
   y_dtype_ = c.f.TypeOf(node.results[0]).dtype;
-  std::map<const LinearKernel*, std::vector<std::string>> names;
   for (size_t i = 0; i < weights; ++i) {
     const ir::ValueId weight = node.operands[1 + i];
     const ir::Type& type = c.f.TypeOf(weight);
@@ -114,7 +144,8 @@ Status LinearLaunch::Init(const LowerContext& c, const ir::Node& node) {
     if (input == nullptr || input->kind != ir::InputKind::kWeight) {
       return MakeError(ErrorCode::kUnsupported, "linear", "{} is not a weight of the step", ToString(type));
     }
-    Product* product = ProductFor(EncodingOf(type), c, x.dtype);
+    DI_ASSIGN_OR_RETURN(const backend::WeightData* source, c.weights->Source(input->name));
+    Product* product = ProductFor(EncodingOf(type), source->order, c);
     if (product == nullptr) return MakeError(ErrorCode::kUnsupported, "linear", "no kernel for {}", ToString(type));
     Column column;
     column.begin = product->n;
@@ -122,11 +153,11 @@ Status LinearLaunch::Init(const LowerContext& c, const ir::Node& node) {
     column.result = node.results[i];
     if (node.operands.size() > 1 + weights) column.bias = node.operands[1 + weights + i];
     product->columns.push_back(column);
-    names[product->kernel].push_back(input->name);
+    product->names.push_back(input->name);
   }
   for (Product& product : products_) {
     product.outputs.resize(product.columns.size());
-    DI_ASSIGN_OR_RETURN(product.packed, c.weights->Packed(names[product.kernel]));
+    DI_ASSIGN_OR_RETURN(product.packed, c.weights->Packed(product.names));
   }
   return {};
 }
