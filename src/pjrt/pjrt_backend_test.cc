@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ir/builder.h"
 #include "ir/text.h"
 #include "pjrt/test_plugins.h"
 #include "pjrt/test_session.h"
@@ -45,6 +46,31 @@ TEST_P(PjrtBackendTest, StatesLiveInSlotsThatEachStepReplaces) {
     EXPECT_EQ(session.Get<float>("step", "y"), (std::vector<float>{times, 10 * times}));
   }
   EXPECT_NE(session.executable("step").Describe()[0].find(file.name), std::string::npos);
+}
+
+// Two 4-bit numbers a byte, the way a graph unpacks what no dtype holds, and packs it again.
+ir::Module Nibbles() {
+  ir::ModuleBuilder module;
+  ir::Builder b = module.Entry();
+  const ir::Value packed = b.Input("packed", ir::InputKind::kMetadata, ir::Type(DType::kU8, {4}));
+  const ir::Value low = b.WithScalar(ir::Op::kAnd, packed, 15);
+  const ir::Value high = b.WithScalar(ir::Op::kShiftRight, packed, 4);
+  const std::vector<ir::Value> pair = {b.Reshape(low, {4, 1}), b.Reshape(high, {4, 1})};
+  const ir::Value numbers = b.Reshape(b.Emit(ir::Op::kConcatenate, pair, {{"dim", int64_t{1}}}), {8});
+  b.Output("values", b.WithScalar(ir::Op::kSub, b.Convert(numbers, DType::kF32), 8));
+  b.Output("again", b.Emit(ir::Op::kOr, {low, b.WithScalar(ir::Op::kShiftLeft, high, 4)}));
+  return *module.Finish();
+}
+
+TEST_P(PjrtBackendTest, FourBitNumbersAreUnpackedByBitOperations) {
+  TestSession session(Make());
+  session.Add("step", Nibbles());
+  ASSERT_TRUE(session.Start());
+  const std::vector<uint8_t> bytes = {0x80, 0x1f, 0xf7, 0xa5};
+  session.Set<uint8_t>("step", "packed", bytes);
+  ASSERT_TRUE(session.Run("step"));
+  EXPECT_EQ(session.Get<float>("step", "values"), (std::vector<float>{-8, 0, 7, -7, -1, 7, -3, 2}));
+  EXPECT_EQ(session.Get<uint8_t>("step", "again"), bytes);
 }
 
 void ExpectError(const Status& status, ErrorCode code, const std::string& text) {
