@@ -47,13 +47,14 @@ Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinf
 }
 
 std::vector<deepinfer::cli::ExportFormat> ExportFormats() {
-  const deepinfer::cli::ExportFormat stablehlo = {"stablehlo",
-                                                  ".mlir",
-                                                  "StableHLO text",
-                                                  deepinfer::pjrt::StableHloCaps(),
-                                                  {deepinfer::pjrt::StableHloPasses(), nullptr},
-                                                  deepinfer::pjrt::PrintStableHlo,
-                                                  deepinfer::pjrt::PrintIoDescription};
+  const deepinfer::cli::ExportFormat stablehlo = {
+      "stablehlo",
+      ".mlir",
+      "StableHLO text",
+      deepinfer::pjrt::StableHloCaps(),
+      {deepinfer::pjrt::StableHloPasses(), nullptr},
+      [](const deepinfer::ir::Module& module) { return deepinfer::pjrt::PrintStableHlo(module); },
+      deepinfer::pjrt::PrintIoDescription};
   deepinfer::cli::ExportFormat ir = stablehlo;
   ir.name = "ir";
   ir.extension = ".txt";

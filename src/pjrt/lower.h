@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ir/graph.h"
 #include "pjrt/emitter.h"
+#include "pjrt/stablehlo.h"
 
 namespace deepinfer::pjrt {
 
@@ -15,6 +16,7 @@ struct LowerContext {
   const ir::Node& node;
   const Vals& v;                       // operands
   const std::vector<ir::Type>& types;  // of the results
+  const PrintOptions& options;
 };
 
 Result<Vals> Lower(const LowerContext& c);

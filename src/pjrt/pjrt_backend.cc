@@ -67,7 +67,9 @@ class PjrtBackend final : public backend::Backend {
                                                        const backend::CompileOptions& options) override {
     DI_RETURN_IF_ERROR(CheckRanks(module));
     DI_RETURN_IF_ERROR(CheckBreaks(module, options));
-    DI_ASSIGN_OR_RETURN(const std::string text, PrintStableHloFor(module, options_.num_replicas));
+    DI_ASSIGN_OR_RETURN(
+        const std::string text,
+        PrintStableHlo(module, {.ranks = options_.num_replicas, .pair_single_rows = client_->platform() == "cpu"}));
     DI_ASSIGN_OR_RETURN(Binding binding, Bind(module));
     DI_ASSIGN_OR_RETURN(Compiled compiled, store_.Get(text, options_));
     std::string description =

@@ -11,8 +11,8 @@ namespace {
 
 class FunctionPrinter {
  public:
-  FunctionPrinter(const ir::Module& module, const ir::Function& function)
-      : module_(module), f_(function), entry_(&function == &module.functions[0]), e_(/*indent=*/4) {}
+  FunctionPrinter(const ir::Module& module, const ir::Function& function, const PrintOptions& options)
+      : module_(module), f_(function), options_(options), entry_(&function == &module.functions[0]), e_(/*indent=*/4) {}
 
   Result<std::string> Print() {
     values_.resize(f_.types.size());
@@ -69,13 +69,14 @@ class FunctionPrinter {
     std::vector<ir::Type> types;
     types.reserve(node.results.size());
     for (const ir::ValueId result : node.results) types.push_back(f_.TypeOf(result));
-    DI_ASSIGN_OR_RETURN(const Vals results, Lower({e_, node, operands, types}));
+    DI_ASSIGN_OR_RETURN(const Vals results, Lower({e_, node, operands, types, options_}));
     for (size_t i = 0; i < node.results.size(); ++i) values_[node.results[i]] = {results[i].name, types[i]};
     return {};
   }
 
   const ir::Module& module_;
   const ir::Function& f_;
+  const PrintOptions& options_;
   const bool entry_;
   Emitter e_;
   Vals values_;  // by ValueId
@@ -87,17 +88,13 @@ std::string FunctionSymbol(const std::string& name) {
   return MlirSymbol("f." + name);
 }
 
-Result<std::string> PrintStableHlo(const ir::Module& module) {
-  return PrintStableHloFor(module, ir::WorldSize(module));
-}
-
-Result<std::string> PrintStableHloFor(const ir::Module& module, int64_t ranks) {
+Result<std::string> PrintStableHlo(const ir::Module& module, const PrintOptions& options) {
   if (module.functions.empty()) return MakeError(ErrorCode::kInvalidArgument, "module", "has no function");
   std::string text =
       fmt::format("module {} attributes {{mhlo.num_partitions = 1 : i32, mhlo.num_replicas = {} : i32}} {{\n",
-                  MlirSymbol(module.entry().name), ranks);
+                  MlirSymbol(module.entry().name), options.ranks > 0 ? options.ranks : ir::WorldSize(module));
   for (const ir::Function& function : module.functions) {
-    DI_ASSIGN_OR_RETURN(const std::string printed, FunctionPrinter(module, function).Print());
+    DI_ASSIGN_OR_RETURN(const std::string printed, FunctionPrinter(module, function, options).Print());
     text += printed;
   }
   return text + "}\n";

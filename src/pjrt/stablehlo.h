@@ -17,10 +17,15 @@
 
 namespace deepinfer::pjrt {
 
-// For as many ranks as its collectives are over.
-Result<std::string> PrintStableHlo(const ir::Module& module);
-// A module without collectives can be run by any number of ranks, each for itself.
-Result<std::string> PrintStableHloFor(const ir::Module& module, int64_t ranks);
+struct PrintOptions {
+  // 0: as many as the collectives are over. A module without any can be run by any number, each for itself.
+  int64_t ranks = 0;
+  // XLA:CPU makes a row of bf16 against a matrix a product with a vector, which it knows in f32 only, and widens the
+  // whole matrix for it in every step (1.8 s a token where two rows take 0.1 s): print such a row as two.
+  bool pair_single_rows = false;
+};
+
+Result<std::string> PrintStableHlo(const ir::Module& module, const PrintOptions& options = {});
 
 // The symbol of a function other than the step: "@f.NAME", so that none is called @main.
 std::string FunctionSymbol(const std::string& name);

@@ -45,6 +45,19 @@ TEST(StableHloTest, WhatPassesShouldHaveRemovedIsNamed) {
   EXPECT_FALSE(PrintStableHlo(ir::Module{}).has_value());
 }
 
+// Only where it is asked for: what leaves as a file is for compilers that need no such thing.
+TEST(StableHloTest, ASingleRowIsPairedForThePlatformThatNeedsIt) {
+  const ir::Module module = ParseOrFail(
+      "module\nfunc @step(%0: metadata \"x\" bf16[1,8], %1: weight \"w\" bf16[3,8]) {\n"
+      "  %2 = dot_general(%0, %1) {dtype = \"f32\", lhs_batch = [], lhs_contract = [1], rhs_batch = [], rhs_contract = "
+      "[1]} : f32[1,3]\n  return \"y\" %2\n}\n");
+  EXPECT_FALSE(Has(PrintOrFail(module), "tensor<2x8xbf16>"));
+  const auto paired = PrintStableHlo(module, {.pair_single_rows = true});
+  ASSERT_TRUE(paired.has_value()) << paired.error().ToString();
+  EXPECT_TRUE(Has(*paired, "(tensor<2x8xbf16>, tensor<3x8xbf16>) -> tensor<2x3xf32>")) << *paired;
+  EXPECT_TRUE(Has(*paired, "(tensor<2x3xf32>) -> tensor<1x3xf32>")) << *paired;
+}
+
 TEST(StableHloTest, AMutatedStateIsAliasedToItsOutput) {
   const std::string text = PrintOrFail(ParseOrFail(
       "module\nfunc @step(%0: state \"s\" f32[4], %1: metadata \"x\" f32[2], %2: metadata \"at\" i32[]) {\n"
