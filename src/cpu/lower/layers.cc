@@ -22,13 +22,13 @@ class EmbeddingLaunch : public Launch {
         tokens_(c.f.TypeOf(node.results[0])) {
     kernel = kernels_.name;
     reason = "decodes rows of " + std::string(ToString(table.encoding));
-    args_.table = table.data;
     args_.encoding = table.encoding;
     args_.vocabulary = table.shape[0];
     args_.width = table.shape[1];
     args_.scale = static_cast<float>(node.Float("scale", 1.0));
   }
   void Bind(const Addresses& a) override {
+    args_.table = a.Of(node_.operands[0]);
     args_.ids = a.As<const int32_t>(node_.operands[1]);
     args_.out = a.Of(node_.results[0]);
   }
