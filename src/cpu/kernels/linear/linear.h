@@ -4,12 +4,14 @@
 // the packed bytes hold exactly the source's values and may be stored in a file and mapped back. x is f32 or bf16,
 // row-major. ChooseLinear picks a kernel for (encoding, activation type, ISA) from an ordered list and says why.
 //
-// Numerics. bf16 core: weights become exact small integers in bf16, a block of 32 k (16 for q6_k) is summed by
-// bf16 dot products into f32 from zero, then sum += scale * block, sum += minimum * (sum of the block's x). f32 core:
-// weights are decoded to f32 as DecodeRow does, x is widened to f32, one chain of fused multiply-adds (portable:
-// multiply, then add) runs over k. For a given kernel every output element is computed in that one order, whatever m,
-// the column range, other rows, or the number of threads: results are bit-equal. Then value = sum + bias; y =
-// round(value), or, with a residual, y = round(residual + round(value)): the same bits as separate ops.
+// Numerics. bf16 core: weights become exact values in bf16 (small integers, codebook entries, e4m3), a block of 32 k
+// (16 for q2_k, q3_k, q6_k) is summed by bf16 dot products into f32 from zero, then sum += scale * block, sum +=
+// minimum * (sum of the block's x); q2_k and q3_k do that with the integer factors of the scales, and every 256 k sum
+// += d * scaled, sum -= dmin * minima. f32 core: weights are decoded to f32 as DecodeRow does, x is widened to f32, one
+// chain of fused multiply-adds (portable: multiply, then add) runs over k. For a given kernel every output element is
+// computed in that one order, whatever m, the column range, other rows, or the number of threads: results are
+// bit-equal. Then value = sum + bias; y = round(value), or, with a residual, y = round(residual + round(value)): the
+// same bits as separate ops.
 //
 // Threads: Run writes only the columns it is given, so members of a team call it with disjoint column ranges and their
 // own scratch; no barriers inside. Nothing here allocates. Arguments are the caller's own: wrong ones are bugs
