@@ -244,6 +244,8 @@ void GroupPanel(const uint16_t* x, int64_t ldx, const float* x_sums, int64_t row
     const uint8_t* start = panel + BlockOffset(kL, block);
     const uint8_t* super = panel + SuperOffset(kL, block);
     const int within = static_cast<int>(block % kL.super_blocks);
+    constexpr int kLines = (kL.stride() + 63) / 64;
+    const uint8_t* ahead = panel + kPrefetchBytes + block * kL.stride();
 #pragma GCC unroll 2
     for (int half = 0; half < kHalves; ++half) {
       __m512 part[kM][2];
@@ -255,9 +257,8 @@ void GroupPanel(const uint16_t* x, int64_t ldx, const float* x_sums, int64_t row
 #pragma GCC unroll 16
       for (int step = 0; step < kPairs / kHalves; ++step) {
         const int t = half * static_cast<int>(kPairs / kHalves) + step;
-        constexpr int kLines = kL.block_bytes() / 64;
         for (int line = t * kLines / 16; line < (t + 1) * kLines / 16; ++line) {
-          _mm_prefetch(reinterpret_cast<const char*>(start + kPrefetchBytes + line * 64), _MM_HINT_T0);
+          _mm_prefetch(reinterpret_cast<const char*>(ahead + line * 64), _MM_HINT_T0);
         }
         const __m512i w0 = ExpandAt<kE>(start, 0, t), w1 = ExpandAt<kE>(start, 1, t);
 #pragma GCC unroll 16

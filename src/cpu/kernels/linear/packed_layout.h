@@ -70,6 +70,8 @@ struct PanelLayout {
   Codes codes = Codes::kInteger;
 
   constexpr int block_bytes() const { return header_bytes + 2 * group_bytes; }
+  // Of a block with its share of the super-block's header: what must be fetched ahead for each.
+  constexpr int stride() const { return block_bytes() + super_bytes / super_blocks; }
   constexpr bool has_min() const {
     return scale == ScaleKind::kScaleMin || scale == ScaleKind::kSuper || scale == ScaleKind::kSuperMin16 ||
            scale == ScaleKind::kGroupZero;
