@@ -50,11 +50,8 @@ void ConvertRows(const Plan& plan, int64_t begin, int64_t end, std::byte* out) {
   std::vector<float> values(static_cast<size_t>(columns));
   for (int64_t row = begin; row < end; ++row, out += to_bytes) {
     const int64_t source_row = plan.SourceRow(row);
-    const std::byte* bytes = source.data.data() + static_cast<size_t>(source_row) * from_bytes;
-    if (source.rows) {
-      source.rows(source_row, source_row + 1, made.data());
-      bytes = made.data();
-    }
+    if (source.rows) source.rows(source_row, source_row + 1, made.data());
+    const std::byte* bytes = source.rows ? made.data() : source.data.data() + source_row * from_bytes;
     DecodeRow(from, bytes, values.data(), columns);
     if (source.order != nullptr) {
       const std::vector<float> ordered = values;

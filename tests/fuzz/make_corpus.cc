@@ -16,9 +16,9 @@ void WriteFile(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-std::string Safetensors(const std::string& header, size_t data_bytes) {
+std::string Safetensors(const std::string& header, size_t data_bytes, char data = 'd') {
   const uint64_t length = header.size();
-  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + header + std::string(data_bytes, 'd');
+  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + header + std::string(data_bytes, data);
 }
 
 void WriteGguf(const std::string& folder) {
@@ -63,6 +63,23 @@ void WriteSafetensors(const std::string& folder) {
                         R"("c":{"dtype":"F16","shape":[0,5],"data_offsets":[16,16]},)"
                         R"("d":{"dtype":"F8_E4M3","shape":[1,2],"data_offsets":[16,18]}}   )",
                         18));
+  WriteFile(folder + "gptq", Safetensors(R"({"p.g_idx":{"dtype":"I32","shape":[32],"data_offsets":[0,128]},)"
+                                         R"("p.qweight":{"dtype":"I32","shape":[4,8],"data_offsets":[128,256]},)"
+                                         R"("p.qzeros":{"dtype":"I32","shape":[1,1],"data_offsets":[256,260]},)"
+                                         R"("p.scales":{"dtype":"F16","shape":[1,8],"data_offsets":[260,276]}})",
+                                         276, '\0'));
+  WriteFile(folder + "awq", Safetensors(R"({"p.qweight":{"dtype":"I32","shape":[32,1],"data_offsets":[0,128]},)"
+                                        R"("p.qzeros":{"dtype":"I32","shape":[1,1],"data_offsets":[128,132]},)"
+                                        R"("p.scales":{"dtype":"F16","shape":[1,8],"data_offsets":[132,148]}})",
+                                        148));
+  WriteFile(folder + "scaled", Safetensors(R"({"p.weight":{"dtype":"F8_E4M3","shape":[2,32],"data_offsets":[0,64]},)"
+                                           R"("p.weight_scale":{"dtype":"F32","shape":[2,1],"data_offsets":[64,72]},)"
+                                           R"("q.weight":{"dtype":"I8","shape":[1,32],"data_offsets":[72,104]},)"
+                                           R"("q.weight_scale":{"dtype":"BF16","shape":[1],"data_offsets":[104,106]}})",
+                                           106));
+  WriteFile(folder + "packed", Safetensors(R"({"p.weight_packed":{"dtype":"I32","shape":[2,4],"data_offsets":[0,32]},)"
+                                           R"("p.weight_scale":{"dtype":"F16","shape":[2,1],"data_offsets":[32,36]}})",
+                                           36));
 }
 
 void WriteConfigs(const std::string& folder) {
@@ -71,6 +88,12 @@ void WriteConfigs(const std::string& folder) {
             R"("rope_scaling":{"rope_type":"llama3","factor":8.0},"eos_token_id":2,"tie_word_embeddings":true})");
   WriteFile(folder + "nested", R"({"model_type":"gemma3","eos_token_id":[1,106],"text_config":{"layer_types":)"
                                R"(["full_attention"],"sliding_window":null,"tie_word_embeddings":false}})");
+  WriteFile(
+      folder + "quantised",
+      R"({"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized","config_groups":)"
+      R"({"group_0":{"weights":{"num_bits":8,"type":"int","strategy":"channel","block_structure":[128,128]}}}}})");
+  WriteFile(folder + "gptq",
+            R"({"quantization_config":{"quant_method":"gptq","bits":4,"group_size":128,"dynamic":{}}})");
   WriteFile(folder + "with_generation", std::string(R"({"eos_token_id":2})") + '\0' + R"({"eos_token_id":[3,4]})");
 }
 
