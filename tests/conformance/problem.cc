@@ -185,8 +185,10 @@ void AddMoves(List* list) {
   list->Each(kAllTypes, "take {} t=6 live=5 n=3 rows=0");
   list->lines.push_back("take bf16 t=6 live=5 n=8 rank=2");
   list->lines.push_back("take f32 t=6 live=5 n=1 vector");
-  for (const char* op : {"index_put", "index_put_"})
-    list->Each(kAllTypes, std::string(op) + " {} paged t=9 live=7 n=24");
+  for (const std::string op : {"index_put", "index_put_"}) {
+    list->Each(kAllTypes, op + " {} paged t=9 live=7 n=24");
+    list->Each(kAllTypes, op + " {} paged t=1 live=0,1 n=24");
+  }
 }
 
 void AddContractions(List* list) {
