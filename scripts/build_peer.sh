@@ -17,9 +17,9 @@ if [[ ! -x "$program" || "$(cat "$peers/version" 2>/dev/null)" != "$name" ]]; th
   tar -xzf "$peers"/download/*.tar.gz -C "$peers/src" --strip-components=1
   cmake -S "$peers/src/vendor/llama.cpp" -B "$peers/llama-build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DGGML_NATIVE=ON -DGGML_OPENMP=OFF \
-    -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_SERVER=OFF \
+    -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_SERVER=ON \
     -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_TOOLS=ON >&2
-  nice -n 19 cmake --build "$peers/llama-build" --target llama-bench -j "${JOBS:-1}" >&2
+  nice -n 19 cmake --build "$peers/llama-build" --target llama-bench llama-batched-bench llama-quantize llama-server -j "${JOBS:-1}" >&2
   echo "$name" >"$peers/version"
 fi
 echo "$program"

@@ -86,6 +86,17 @@ struct CompileOptions {
   const BreakRegistry* breaks = nullptr;  // host functions that stand in for bodies; may be null
 };
 
+// What the launches of one op and kernel took in one step. bytes: read and written; flops: of matrix products and
+// attention (a multiply-add is two), 0 for other ops.
+struct LaunchProfile {
+  std::string op;
+  std::string kernel;
+  int64_t launches = 0;
+  double seconds = 0;
+  double bytes = 0;
+  double flops = 0;
+};
+
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -93,6 +104,11 @@ class Executable {
   virtual Status Capture(const StepIo& io) = 0;
   // Fails with kFailedPrecondition, naming the input, if an address differs from the captured one.
   virtual Status Run(const StepIo& io) = 0;
+  // Runs the step as Run does, but every launch on its own, and says what each took, in order of first use. Slower than
+  // Run by the waits. kUnsupported where the backend cannot look inside.
+  virtual Result<std::vector<LaunchProfile>> Profile(const StepIo& /*io*/) {
+    return MakeError(ErrorCode::kUnsupported, "profile", "this backend does not time its ops");
+  }
   // For `inspect`: one line per launch (kernel, reason), and the bytes it needs for everything between its inputs and
   // outputs: values, and the scratch of its kernels on all threads. Executables may share them.
   virtual std::vector<std::string> Describe() const = 0;
@@ -127,6 +143,8 @@ class Backend {
   // Writes what a later start can reuse (packed weights); called when nobody waits.
   virtual Status Persist() { return {}; }
   virtual int64_t weight_bytes() const = 0;
+  // The most floating-point operations a second that its matrix products could reach here, measured; 0 where unknown.
+  virtual double MeasurePeakFlops() { return 0; }
   // Bytes that all executables together use between their inputs and outputs, whether shared or each one's own. Final
   // after Finalize.
   virtual int64_t arena_bytes() const { return 0; }

@@ -3,7 +3,8 @@
 // Decode: tokens per second of 1 and of 16 sequences after a prompt of one token. Prefill: a prompt of 512 tokens, to
 // its first token, sampling included. TTFT: a prompt of 16 tokens in a program that is ready. Cold and warm start: a
 // fresh process from its start to its first token, with an empty cache folder and with the one that the cold start
-// left. Each figure is the median of --repeat rounds, with the best beside it.
+// left. Each figure is the median of --repeat rounds, with the best beside it. With --ops, tables of where the time of
+// each kind of step goes: by op and kernel, beside the measured bandwidth and peak.
 #include <algorithm>
 #include <chrono>
 
@@ -12,6 +13,7 @@
 #include "cli/child_process.h"
 #include "cli/clock.h"
 #include "cli/command.h"
+#include "cli/op_table.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/prompt_flags.h"
@@ -25,11 +27,14 @@ constexpr int64_t kDecodeTokens = 128;
 constexpr int64_t kBatchRows = 16;
 constexpr int64_t kBandwidthBytes = int64_t{256} << 20;  // beyond every cache
 constexpr int kBandwidthRounds = 5;
+constexpr int64_t kOpContext = 128;  // tokens before the profiled decode steps
+constexpr int kOpRounds = 5;
 
 struct BenchFlags {
   ModelFlags model;
   int repeat = 3;
   bool no_start = false;
+  bool ops = false;
   bool json = false;
 };
 
@@ -64,7 +69,11 @@ struct Report {
   Figure cold_ms{{}, false};
   Figure warm_ms{{}, false};
   Bandwidth bandwidth;
+  double peak_flops = 0;
+  std::vector<ProfiledStep> steps;  // with --ops
   int64_t weight_bytes = 0;
+
+  double best_bandwidth() const { return std::max(bandwidth.plain, bandwidth.tuned); }
 };
 
 // Times of all tokens of all requests.
@@ -137,6 +146,18 @@ Status MeasureSpeed(const BenchFlags& flags, Session* session, Report* report) {
   return {};
 }
 
+// The three kinds of step that are timed as a whole, op by op.
+Status MeasureOps(Session* session, Report* report) {
+  Progress progress("measuring ops");
+  report->peak_flops = session->runner->backend().MeasurePeakFlops();
+  const int64_t context = std::min(kOpContext, report->decode.tokens);
+  report->steps = {{models::Phase::kPrefill, 1, report->prefill.tokens, 0, {}},
+                   {models::Phase::kDecode, 1, 1, context, {}},
+                   {models::Phase::kDecode, report->batch.rows, 1, context, {}}};
+  for (ProfiledStep& step : report->steps) DI_RETURN_IF_ERROR(ProfileStep(session->runner.get(), kOpRounds, &step));
+  return {};
+}
+
 // The same flags for a child, but for the cache folder.
 std::vector<std::string> ChildArguments(const BenchFlags& flags, const std::string& cache_dir) {
   ModelFlags model = flags.model;
@@ -172,6 +193,10 @@ Json ToJson(const BenchFlags& flags, const Session& session, const Report& repor
                       {"tokens", phase->tokens},
                       {"tok_s", FigureJson(phase->tok_s)}});
   }
+  Json steps = Json::array();
+  for (const ProfiledStep& step : report.steps) {
+    steps.push_back(OpTableJson(step, report.best_bandwidth(), report.peak_flops));
+  }
   return {{"model", session.path},
           {"cpu", CpuName()},
           {"backend", flags.model.backend},
@@ -186,6 +211,8 @@ Json ToJson(const BenchFlags& flags, const Session& session, const Report& repor
           {"weight_bytes", report.weight_bytes},
           {"bandwidth_gb_s", {{"plain", report.bandwidth.plain / 1e9}, {"tuned", report.bandwidth.tuned / 1e9}}},
           {"decode_gb_s", report.decode.tok_s.median() * static_cast<double>(report.weight_bytes) / 1e9},
+          {"peak_gf_s", report.peak_flops / 1e9},
+          {"steps", std::move(steps)},
           {"compiles_after_ready", session.runner->cache().compiles_after_ready()}};
 }
 
@@ -210,12 +237,20 @@ std::string ToText(const BenchFlags& flags, const Session& session, const Report
   rows.push_back(
       {"memory read, huge pages and prefetch", "", fmt::format("{:.1f}", report.bandwidth.tuned / 1e9), "GB/s"});
   const double used = report.decode.tok_s.median() * static_cast<double>(report.weight_bytes);
-  const double ceiling = std::max(report.bandwidth.plain, report.bandwidth.tuned);
+  std::string tables;
+  for (const ProfiledStep& step : report.steps) {
+    tables += "\n" + OpTable(step, report.best_bandwidth(), report.peak_flops);
+  }
+  if (report.peak_flops > 0) {
+    rows.push_back({"multiply-adds from registers", "", fmt::format("{:.0f}", report.peak_flops / 1e9), "GF/s"});
+  }
+  const double ceiling = report.best_bandwidth();
   return fmt::format("{} on {} ({}), {} threads, {}\n", session.path, CpuName(), session.runner->backend().target(),
                      session.runner->options().threads, flags.model.dtype) +
          FormatTable(rows) +
          fmt::format("weights: {}; one row of decode reads {:.1f} GB/s of them, {:.0f} % of the measured bandwidth\n",
-                     FormatBytes(report.weight_bytes), used / 1e9, ceiling > 0 ? used * 100 / ceiling : 0);
+                     FormatBytes(report.weight_bytes), used / 1e9, ceiling > 0 ? used * 100 / ceiling : 0) +
+         tables;
 }
 
 Status Bench(const BenchFlags& flags, const BackendFactory& backends) {
@@ -230,6 +265,7 @@ Status Bench(const BenchFlags& flags, const BackendFactory& backends) {
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends));
   report.weight_bytes = session->runner->backend().weight_bytes();
   DI_RETURN_IF_ERROR(MeasureSpeed(flags, session.get(), &report));
+  if (flags.ops) DI_RETURN_IF_ERROR(MeasureOps(session.get(), &report));
   DI_RETURN_IF_ERROR(flags.json ? WriteJson(ToJson(flags, *session, report))
                                 : WriteOut(ToText(flags, *session, report)));
   KeepForNextStart(*session);
@@ -246,6 +282,7 @@ void AddBench(CLI::App* app, CommandContext* context) {
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   command->add_flag("--no-start", flags->no_start, "leave out cold and warm start");
+  command->add_flag("--ops", flags->ops, "where the time of a step goes: by op and kernel, beside bandwidth and peak");
   command->add_flag("--json", flags->json, "one JSON object");
   command->callback([flags, context] { context->status = Bench(*flags, context->backends); });
 }

@@ -5,6 +5,7 @@
 #include "backend/cache_files.h"
 #include "backend/host_states.h"
 #include "cpu/kernels/linear/linear.h"
+#include "cpu/kernels/peak/peak.h"
 #include "cpu/lower/lower.h"
 #include "cpu/plan.h"
 
@@ -106,6 +107,10 @@ Status CpuBackend::Persist() {
   if (options_.cache_dir.empty()) return {};
   DI_RETURN_IF_ERROR(backend::PruneCache(options_.cache_dir, kMaxCacheBytes));
   return {};
+}
+
+double CpuBackend::MeasurePeakFlops() {
+  return cpu::MeasurePeakFlops(options_.isa, &team_, /*rounds=*/5);
 }
 
 int64_t CpuBackend::arena_bytes() const {

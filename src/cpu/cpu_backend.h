@@ -42,6 +42,7 @@ class CpuBackend : public backend::Backend {
   Status Finalize() override;
   Status Persist() override;
   int64_t weight_bytes() const override { return weights_.packed_bytes(); }
+  double MeasurePeakFlops() override;
   int64_t arena_bytes() const override;
   std::vector<std::string> notes() const override;
 

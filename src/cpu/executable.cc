@@ -76,6 +76,7 @@ Status CpuExecutable::BindAddresses(const backend::StepIo& io) {
       part.context.results.push_back({&f.TypeOf(value), addresses.Of(value)});
   }
   live_at_ = live_counts_ == ir::kNoValue ? nullptr : addresses.As<const int32_t>(live_counts_);
+  addresses_ = std::move(addresses);
   return {};
 }
 
@@ -130,27 +131,27 @@ Status CpuExecutable::Run(const backend::StepIo& io) {
   return segments_.Replay();
 }
 
+TeamContext CpuExecutable::ContextOf(int member, int members) const {
+  TeamContext context;
+  context.member = member;
+  context.members = members;
+  context.live = live_;
+  context.scratch = arena_->scratch + member * arena_->scratch_bytes;
+  context.shared_scratch = arena_->shared_scratch;
+  return context;
+}
+
 void CpuExecutable::RunLaunches(const Part& part) {
   if (part.launches.empty()) return;
   auto body = [&](int member, int members) {
-    TeamContext context;
-    context.member = member;
-    context.members = members;
-    context.live = live_;
-    context.scratch = arena_->scratch + member * arena_->scratch_bytes;
-    context.shared_scratch = arena_->shared_scratch;
+    const TeamContext context = ContextOf(member, members);
     int group = part.launches.front().group;
     for (const PlacedLaunch& placed : part.launches) {
       if (placed.group != group) {
         team_->Barrier();
         group = placed.group;
       }
-      if (placed.predicate_at != nullptr) {
-        const int64_t index = *placed.predicate_at;
-        const bool known = index >= 0 && index < placed.branches;
-        if ((known ? index : placed.branches - 1) != placed.branch) continue;
-      }
-      placed.launch->Run(context);
+      if (placed.Runs()) placed.launch->Run(context);
     }
   };
   team_->Run(body);

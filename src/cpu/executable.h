@@ -41,11 +41,19 @@ struct ArenaNeeds {
 
 struct PlacedLaunch {
   std::unique_ptr<Launch> launch;
+  size_t node = 0;  // of the part's nodes in the step
   int group = 0;
   ir::ValueId predicate = ir::kNoValue;
   int64_t branch = 0;
   int64_t branches = 0;
   const int32_t* predicate_at = nullptr;
+
+  // Is its branch taken in this step? Those without a predicate always run.
+  bool Runs() const {
+    if (predicate_at == nullptr) return true;
+    const bool known = *predicate_at >= 0 && *predicate_at < branches;
+    return (known ? *predicate_at : branches - 1) == branch;
+  }
 };
 
 struct Part {
@@ -78,6 +86,7 @@ class CpuExecutable : public backend::Executable {
 
   Status Capture(const backend::StepIo& io) override;
   Status Run(const backend::StepIo& io) override;
+  Result<std::vector<backend::LaunchProfile>> Profile(const backend::StepIo& io) override;
   std::vector<std::string> Describe() const override;
   int64_t scratch_bytes() const override { return plan_.needs.Total(team_->members()); }
   const StepPlan& plan() const { return plan_; }
@@ -88,6 +97,7 @@ class CpuExecutable : public backend::Executable {
   Result<void*> InputAddress(const ir::Input& input, const backend::StepIo& io);
   Status ReadLiveCounts();
   void RunLaunches(const Part& part);
+  TeamContext ContextOf(int member, int members) const;
   Status RunBreak(Part* part);
 
   StepPlan plan_;
@@ -99,6 +109,7 @@ class CpuExecutable : public backend::Executable {
   ir::LiveCounts limits_;  // static sizes by tag; -1: the step has no such dimension
   ir::LiveCounts live_;
   const int32_t* live_at_ = nullptr;
+  Addresses addresses_{0};  // of every value, since Capture
   backend::AddressGuard guard_;
   backend::SegmentList segments_;
 };

@@ -117,13 +117,13 @@ class PlanBuilder {
     part.operands = flat->operands;
     part.results = flat->results;
     if (part.host != nullptr) Place(part.operands, part.results);
-    for (FlatNode& node : flat->nodes) DI_RETURN_IF_ERROR(LowerNode(&node, &part));
+    for (size_t i = 0; i < flat->nodes.size(); ++i) DI_RETURN_IF_ERROR(LowerNode(flat->nodes[i], i, &part));
     plan_.parts.push_back(std::move(part));
     return {};
   }
 
-  Status LowerNode(FlatNode* flat, Part* part) {
-    const ir::Node& node = flat->node;
+  Status LowerNode(const FlatNode& flat, size_t index, Part* part) {
+    const ir::Node& node = flat.node;
     if (node.op == ir::Op::kConstant) {
       const ir::Type& type = plan_.step.f.TypeOf(node.results[0]);
       plan_.constants[node.results[0]] = ExpandConstant(type, std::get<ir::Bytes>(node.attrs.at("value")));
@@ -133,11 +133,12 @@ class PlanBuilder {
     PlacedLaunch placed;
     DI_ASSIGN_OR_RETURN(placed.launch, Lower(LowerContext{plan_.step.f, isa_, weights_}, node));
     std::vector<ValueId> reads = node.operands;
-    if (flat->predicate != ir::kNoValue) reads.push_back(flat->predicate);
+    if (flat.predicate != ir::kNoValue) reads.push_back(flat.predicate);
+    placed.node = index;
     placed.group = Place(reads, node.results);
-    placed.predicate = flat->predicate;
-    placed.branch = flat->branch;
-    placed.branches = flat->branches;
+    placed.predicate = flat.predicate;
+    placed.branch = flat.branch;
+    placed.branches = flat.branches;
     plan_.needs.scratch = std::max(plan_.needs.scratch, placed.launch->ScratchBytes());
     plan_.needs.shared_scratch = std::max(plan_.needs.shared_scratch, placed.launch->SharedScratchBytes(members_));
     part->launches.push_back(std::move(placed));

@@ -129,23 +129,20 @@ Status ModelRunner::CompileAll() {
   return {};
 }
 
-const CompiledGraph* ModelRunner::Select(const StepPlan& plan) const {
+Result<const CompiledGraph*> ModelRunner::Select(const StepPlan& plan) const {
   const int64_t bucket = SelectBucket(steps_.buckets(plan.phase), plan.num_tokens());
   for (const CompiledGraph& graph : graphs_) {
     const models::StepShape& shape = graph.shape;
     if (shape.phase != plan.phase || shape.tokens != bucket) continue;
     const bool fits = plan.num_requests() <= shape.requests && static_cast<int64_t>(plan.rows.size()) <= shape.rows;
-    return fits ? &graph : nullptr;
+    if (fits) return &graph;
   }
-  return nullptr;
+  return MakeError(ErrorCode::kInternal, ToString(plan.phase), "no graph for {} tokens, {} rows, {} requests",
+                   plan.num_tokens(), plan.rows.size(), plan.num_requests());
 }
 
 Result<StepOutput> ModelRunner::Run(const StepPlan& plan) {
-  const CompiledGraph* graph = Select(plan);
-  if (graph == nullptr) {
-    return MakeError(ErrorCode::kInternal, ToString(plan.phase), "no graph for {} tokens, {} rows, {} requests",
-                     plan.num_tokens(), plan.rows.size(), plan.num_requests());
-  }
+  DI_ASSIGN_OR_RETURN(const CompiledGraph* graph, Select(plan));
   buffers_->Fill(plan, graph->shape);
   DI_RETURN_IF_ERROR(graph->executable->Run(io_));
   StepOutput output;
@@ -157,6 +154,12 @@ Result<StepOutput> ModelRunner::Run(const StepPlan& plan) {
   output.vocab = loaded_.model->info().vocab_size;
   output.top_stride = buffers_->top_stride();
   return output;
+}
+
+Result<std::vector<backend::LaunchProfile>> ModelRunner::Profile(const StepPlan& plan) {
+  DI_ASSIGN_OR_RETURN(const CompiledGraph* graph, Select(plan));
+  buffers_->Fill(plan, graph->shape);
+  return graph->executable->Profile(io_);
 }
 
 }  // namespace deepinfer::runner

@@ -62,6 +62,8 @@ class ModelRunner {
   Result<ir::Module> RecordRaw(const models::StepShape& shape) const;
 
   Result<StepOutput> Run(const StepPlan& plan);
+  // Runs the plan's step with every launch timed (backend::Executable::Profile).
+  Result<std::vector<backend::LaunchProfile>> Profile(const StepPlan& plan);
 
  private:
   ModelRunner(LoadedModel loaded, std::unique_ptr<backend::Backend> backend, StepConfig steps);
@@ -69,7 +71,7 @@ class ModelRunner {
   BufferLimits Limits() const;
   Status CompileAll();
   backend::GraphKey KeyFor(const models::StepShape& shape) const;
-  const CompiledGraph* Select(const StepPlan& plan) const;
+  Result<const CompiledGraph*> Select(const StepPlan& plan) const;
 
   LoadedModel loaded_;
   std::unique_ptr<backend::Backend> backend_;

@@ -554,6 +554,21 @@ class Bench(Case):
             self.assertIn(words, text)
         self.assertNotIn("cold start", text)
 
+    def test_ops(self):
+        (report,) = self.lines("bench", LLAMA, *SMALL, "--repeat", "1", "--no-start", "--ops", "--json")
+        self.assertEqual([(s["phase"], s["rows"]) for s in report["steps"]], [("prefill", 1), ("decode", 1), ("decode", 4)])
+        self.assertGreater(report["peak_gf_s"], 0)
+        for step in report["steps"]:
+            products = [op for op in step["ops"] if op["kernel"].startswith("linear.")]
+            self.assertTrue(products)
+            self.assertTrue(all(op["flops"] > 0 and op["bytes"] > 0 and op["ms"] > 0 for op in products))
+            self.assertAlmostEqual(sum(op["ms"] for op in step["ops"]), step["ms"], places=6)
+        text = self.ok("bench", LLAMA, *SMALL, "--repeat", "1", "--no-start", "--ops")
+        for words in ("of bandwidth", "of peak", "paged_attention", "decode, 4 rows x 1 tokens after"):
+            self.assertIn(words, text)
+        self.assertIn("does not time its ops",
+                      self.error("bench", LLAMA, *SMALL, "--repeat", "1", "--no-start", "--ops", "--backend", "reference"))
+
 
 class Chat(Case):
     ARGUMENTS = ["--max-tokens", "8", "--temperature", "0", "--ignore-eos"]
