@@ -26,6 +26,10 @@ namespace {
 using deepinfer::Result;
 
 Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinfer::cli::BackendRequest& request) {
+  if (request.numerics != deepinfer::Numerics::kNative && request.name != "cpu") {
+    return deepinfer::MakeError(deepinfer::ErrorCode::kUnsupported, "--numerics",
+                                "the {} backend knows native only, not {}", request.name, ToString(request.numerics));
+  }
   if (request.name == "reference")
     return deepinfer::reference::CreateReferenceBackend({.threads = request.threads, .ranks = request.ranks});
   if (request.name == "pjrt") {
@@ -40,7 +44,7 @@ Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinf
   if (request.name == "cpu") {
     DI_ASSIGN_OR_RETURN(const deepinfer::Isa isa, deepinfer::SelectIsa(deepinfer::GetEnv("DEEPINFER_CPU_ISA")));
     return std::make_unique<deepinfer::cpu::CpuBackend>(
-        deepinfer::cpu::CpuOptions{request.threads, isa, request.cache_dir, request.verify_packed});
+        deepinfer::cpu::CpuOptions{request.threads, isa, request.cache_dir, request.verify_packed, request.numerics});
   }
   return deepinfer::MakeError(deepinfer::ErrorCode::kInvalidArgument, "--backend", "'{}' is not cpu, reference or pjrt",
                               request.name);

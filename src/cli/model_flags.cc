@@ -37,6 +37,12 @@ std::vector<std::string> QuantisedEncodings() {
   return names;
 }
 
+std::vector<std::string> NumericsNames() {
+  std::vector<std::string> names;
+  for (const Numerics numerics : kAllNumerics) names.emplace_back(ToString(numerics));
+  return names;
+}
+
 // The one list: what is parsed and what is handed on to another process.
 std::vector<Field> Fields() {
   using F = ModelFlags;
@@ -46,6 +52,10 @@ std::vector<Field> Fields() {
       {"--plugin", &F::plugin, "of pjrt: a library's path or a plugin's name; default: the only one installed"},
       {"--threads", &F::threads, "0: affinity, CPU quota and physical cores decide", CLI::Range(0, 1024)},
       {"--dtype", &F::dtype, "activations and KV cache; weights keep their encoding", CLI::IsMember({"bf16", "f32"})},
+      {"--numerics", &F::numerics,
+       "of cpu: native: the fastest sums; portable: the same bits on every machine; int8: matrix products of 8-bit "
+       "activations",
+       CLI::IsMember(NumericsNames())},
       {"--weights", &F::weights, "quantise matrices of plain floats to this while they are loaded",
        CLI::IsMember(QuantisedEncodings()), "TYPE"},
       {"--tensor-parallel-size", &F::tensor_parallel_size,
@@ -150,6 +160,7 @@ runner::LoadOptions ToLoadOptions(const ModelFlags& flags, int threads) {
 Result<runner::RunnerOptions> ToRunnerOptions(const ModelFlags& flags) {
   runner::RunnerOptions options;
   options.activations = *ParseDType(flags.dtype);
+  options.numerics = *ParseNumerics(flags.numerics);
   options.max_model_len = flags.max_model_len;
   options.max_num_seqs = flags.max_num_seqs;
   options.max_num_batched_tokens = flags.max_num_batched_tokens;

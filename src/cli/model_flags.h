@@ -19,6 +19,7 @@ struct ModelFlags {
   std::string plugin;  // of pjrt; empty: DEEPINFER_PJRT_PLUGIN, else the only one installed
   int threads = 0;     // 0: chosen, and the log says why
   std::string dtype = "bf16";
+  std::string numerics = "native";
   std::string weights;  // encoding that plain matrices are quantised to; empty: none
   int64_t tensor_parallel_size = 1;
   int64_t max_model_len = 0;

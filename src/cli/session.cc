@@ -137,6 +137,7 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
                          flags.plugin};
   request.threads = ChooseThreads(flags);
   request.ranks = flags.tensor_parallel_size;
+  request.numerics = options.numerics;
   options.threads = request.threads;
   if (flags.verbose) options.log = [](const std::string& line) { spdlog::info("{}", line); };
 

@@ -24,6 +24,7 @@ struct BackendRequest {
   bool verify_packed = false;  // check every byte kept by an earlier start before it is used
   std::string plugin;          // of pjrt
   int64_t ranks = 1;
+  Numerics numerics = Numerics::kNative;
 };
 // The program's list of backends (apps/). One that cannot run as many ranks may return one with fewer.
 using BackendFactory = std::function<Result<std::unique_ptr<backend::Backend>>(const BackendRequest&)>;

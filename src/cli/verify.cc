@@ -46,7 +46,9 @@ std::string Verdict(const runner::VerifyReport& report, std::optional<double> to
 Result<std::unique_ptr<runner::TraceRunner>> OpenSide(const VerifyFlags& flags, const BackendFactory& backends,
                                                       const std::string& path, const std::string& name, int threads,
                                                       int64_t context) {
-  DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends({name, threads, "", false, ""}));
+  BackendRequest request{name, threads, "", false, ""};
+  if (name == "cpu") request.numerics = *ParseNumerics(flags.model.numerics);
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends(request));
   DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded,
                       runner::LoadModel(path, backend->caps(), ToLoadOptions(flags.model, threads)));
   runner::TraceOptions options;
@@ -131,7 +133,7 @@ void AddVerify(CLI::App* app, CommandContext* context) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* command = app->add_subcommand("verify", "the same steps on two backends, compared layer by layer");
   // One sequence, in graphs of its own, and nothing kept on disk: the other shared flags would mean nothing.
-  AddSomeModelFlags(command, {"--threads", "--dtype", "--weights", "--verbose"}, &flags->model);
+  AddSomeModelFlags(command, {"--threads", "--dtype", "--numerics", "--weights", "--verbose"}, &flags->model);
   command->add_option("--backends", flags->backends, "two of cpu, reference, pjrt")
       ->delimiter(',')
       ->expected(1, 2)

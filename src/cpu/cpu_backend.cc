@@ -30,7 +30,9 @@ backend::Caps CpuBackend::caps() const {
 }
 
 std::string CpuBackend::target() const {
-  return fmt::format("cpu {}", ToString(options_.isa));
+  const std::string isa = fmt::format("cpu {}", ToString(options_.isa));
+  if (options_.numerics == Numerics::kNative) return isa;
+  return fmt::format("{}, numerics {}", isa, ToString(options_.numerics));
 }
 
 std::vector<std::string> CpuBackend::passes() const {
@@ -42,6 +44,10 @@ bool CpuBackend::Claims(const ir::Function& function, const ir::Node& node) cons
 }
 
 Status CpuBackend::SetWeights(backend::WeightMap weights, const std::string& identity) {
+  if (!HasLinear(options_.isa, options_.numerics)) {
+    return MakeError(ErrorCode::kUnsupported, "--numerics", "no kernel for numerics {} with {}",
+                     ToString(options_.numerics), ToString(options_.isa));
+  }
   weights_.SetSource(std::move(weights));
   if (!options_.cache_dir.empty()) {
     weights_.OpenFile(fmt::format("{}/{}.blobs", options_.cache_dir, identity), identity + " " + kPackedLinearFormat,
@@ -74,7 +80,8 @@ Result<std::unique_ptr<backend::Executable>> CpuBackend::Compile(const ir::Modul
                                                                  const backend::CompileOptions& options) {
   DI_RETURN_IF_ERROR(CheckWeights(module.entry()));
   DI_ASSIGN_OR_RETURN(FlatStep flat, Flatten(module, options));
-  DI_ASSIGN_OR_RETURN(StepPlan plan, BuildPlan(std::move(flat), options_.isa, &weights_, team_.members()));
+  DI_ASSIGN_OR_RETURN(StepPlan plan,
+                      BuildPlan(std::move(flat), options_.isa, options_.numerics, &weights_, team_.members()));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (arena_.data != nullptr && (plan.needs.values > needs_.values || plan.needs.scratch > needs_.scratch ||

@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "base/cpu_features.h"
+#include "base/numerics.h"
 #include "base/thread_team.h"
 #include "cpu/executable.h"
 #include "cpu/weights.h"
@@ -22,6 +23,7 @@ struct CpuOptions {
   Isa isa = Isa::kPortable;
   std::string cache_dir;       // where packed weights are kept between starts; empty: nowhere
   bool verify_packed = false;  // check every byte of them before use
+  Numerics numerics = Numerics::kNative;
 };
 
 class CpuBackend : public backend::Backend {

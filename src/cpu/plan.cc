@@ -16,7 +16,8 @@ std::vector<uint8_t> ExpandConstant(const ir::Type& type, const ir::Bytes& value
 
 class PlanBuilder {
  public:
-  PlanBuilder(FlatStep step, Isa isa, Weights* weights, int members) : isa_(isa), weights_(weights), members_(members) {
+  PlanBuilder(FlatStep step, Isa isa, Numerics numerics, Weights* weights, int members)
+      : isa_(isa), numerics_(numerics), weights_(weights), members_(members) {
     plan_.step = std::move(step);
     const size_t values = plan_.step.f.types.size();
     written_.assign(values, -1);
@@ -131,7 +132,7 @@ class PlanBuilder {
     }
     DI_RETURN_IF_ERROR(MakeWeightRows(node));
     PlacedLaunch placed;
-    DI_ASSIGN_OR_RETURN(placed.launch, Lower(LowerContext{plan_.step.f, isa_, weights_}, node));
+    DI_ASSIGN_OR_RETURN(placed.launch, Lower(LowerContext{plan_.step.f, isa_, numerics_, weights_}, node));
     std::vector<ValueId> reads = node.operands;
     if (flat.predicate != ir::kNoValue) reads.push_back(flat.predicate);
     placed.node = index;
@@ -181,6 +182,7 @@ class PlanBuilder {
 
   StepPlan plan_;
   Isa isa_;
+  Numerics numerics_;
   Weights* weights_;
   int members_;
   int group_ = 0;
@@ -192,8 +194,8 @@ class PlanBuilder {
 
 }  // namespace
 
-Result<StepPlan> BuildPlan(FlatStep step, Isa isa, Weights* weights, int members) {
-  return PlanBuilder(std::move(step), isa, weights, members).Run();
+Result<StepPlan> BuildPlan(FlatStep step, Isa isa, Numerics numerics, Weights* weights, int members) {
+  return PlanBuilder(std::move(step), isa, numerics, weights, members).Run();
 }
 
 }  // namespace deepinfer::cpu

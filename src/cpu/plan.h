@@ -6,6 +6,6 @@
 
 namespace deepinfer::cpu {
 
-Result<StepPlan> BuildPlan(FlatStep step, Isa isa, Weights* weights, int members);
+Result<StepPlan> BuildPlan(FlatStep step, Isa isa, Numerics numerics, Weights* weights, int members);
 
 }  // namespace deepinfer::cpu

@@ -86,7 +86,7 @@ backend::GraphKey ModelRunner::KeyFor(const models::StepShape& shape) const {
   key.activations = shape.activations;
   key.kv = shape.kv;
   key.encodings = encodings_;
-  key.numerics = "native";
+  key.numerics = ToString(options().numerics);
   key.graph_mode = options().graph_mode;
   key.passes = backend_->passes();
   return key;

@@ -10,12 +10,14 @@
 #include "backend/backend.h"
 #include "backend/executable_cache.h"
 #include "base/dtype.h"
+#include "base/numerics.h"
 
 namespace deepinfer::runner {
 
 struct RunnerOptions {
-  DType activations = DType::kBF16;  // and KV: bf16 or f32
-  int64_t max_model_len = 0;         // 0: min(the model's, 8192)
+  DType activations = DType::kBF16;       // and KV: bf16 or f32
+  Numerics numerics = Numerics::kNative;  // of the backend given: part of what graphs are cached by
+  int64_t max_model_len = 0;              // 0: min(the model's, 8192)
   int64_t max_num_seqs = 32;
   int64_t max_num_batched_tokens = 0;  // 0: 2048, or the backend's limit
   int64_t block_size = 32;

@@ -99,6 +99,7 @@ class Program(Case):
         self.usage("generate", SCRIPTED, "--no-such-flag", says="--no-such-flag")
         self.usage("generate", SCRIPTED, "--prompt-ids", "1", "--backend", "gpu", says="--backend")
         self.usage("generate", SCRIPTED, "--prompt-ids", "1", "--dtype", "f64", says="--dtype")
+        self.usage("generate", SCRIPTED, "--prompt-ids", "1", "--numerics", "best", says="--numerics")
         self.usage("generate", SCRIPTED, "--prompt-ids", "1", "--kv-cache-memory", "much", says="size such as")
         self.usage("generate", SCRIPTED, "--prompt-ids", "1", "--stop", "", says="--stop")
         self.usage("logits", SCRIPTED, "--prompt-ids", "1", says="--out")

@@ -102,7 +102,7 @@ Product* LinearLaunch::ProductFor(Encoding encoding, const InputOrder& order, co
   for (Product& product : products_) {
     if (product.kernel->encoding == encoding && SameOrder(product.order, order)) return &product;
   }
-  const LinearChoice choice = ChooseLinear(encoding, x_dtype_, c.isa);
+  const LinearChoice choice = ChooseLinear(encoding, x_dtype_, c.isa, c.numerics);
   if (choice.kernel == nullptr) return nullptr;
   kernel += (kernel.empty() ? "" : " + ") + std::string(choice.kernel->name);
   reason += (reason.empty() ? "" : " + ") + choice.reason;
@@ -146,7 +146,10 @@ Status LinearLaunch::Init(const LowerContext& c, const ir::Node& node) {
     }
     DI_ASSIGN_OR_RETURN(const backend::WeightData* source, c.weights->Source(input->name));
     Product* product = ProductFor(EncodingOf(type), source->order, c);
-    if (product == nullptr) return MakeError(ErrorCode::kUnsupported, "linear", "no kernel for {}", ToString(type));
+    if (product == nullptr) {
+      return MakeError(ErrorCode::kUnsupported, "--numerics", "{} has no kernel for {} with activations in {}",
+                       ToString(c.numerics), ToString(EncodingOf(type)), ToString(x_dtype_));
+    }
     Column column;
     column.begin = product->n;
     column.end = product->n += type.dims[0].size;

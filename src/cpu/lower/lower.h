@@ -8,6 +8,7 @@
 
 #include "base/cpu_features.h"
 #include "base/error.h"
+#include "base/numerics.h"
 #include "cpu/launch.h"
 #include "cpu/weights.h"
 #include "ir/graph.h"
@@ -17,6 +18,7 @@ namespace deepinfer::cpu {
 struct LowerContext {
   const ir::Function& f;
   Isa isa = Isa::kPortable;
+  Numerics numerics = Numerics::kNative;
   Weights* weights = nullptr;
 };
 

@@ -39,14 +39,14 @@ std::span<const LinearKernel> LinearKernels(Isa isa) {
   return {table.rows, static_cast<size_t>(table.count)};
 }
 
-LinearChoice ChooseLinear(Encoding encoding, DType act, Isa isa) {
+LinearChoice ChooseLinear(Encoding encoding, DType act, Isa isa, Numerics numerics) {
   LinearChoice choice;
   for (const Isa candidate : kOrder) {
     choice.reason += choice.reason.empty() ? "" : "; ";
     choice.reason += ToString(candidate);
     const LinearKernel* found = nullptr;
     for (const LinearKernel& row : LinearKernels(candidate)) {
-      if (row.encoding == encoding && row.act == act) found = &row;
+      if (row.encoding == encoding && row.act == act && row.Serves(numerics)) found = &row;
     }
     if (found == nullptr) {
       choice.reason += ": no kernel";
@@ -58,7 +58,19 @@ LinearChoice ChooseLinear(Encoding encoding, DType act, Isa isa) {
       return choice;
     }
   }
+  if (numerics != Numerics::kInt8) return choice;
+  choice = ChooseLinear(encoding, act, isa, Numerics::kNative);
+  choice.reason += " (none for int8)";
   return choice;
+}
+
+bool HasLinear(Isa isa, Numerics numerics) {
+  for (const Isa candidate : kOrder) {
+    for (const LinearKernel& row : LinearKernels(candidate)) {
+      if (candidate <= isa && row.Serves(numerics)) return true;
+    }
+  }
+  return false;
 }
 
 size_t LinearScratchBytes(const LinearKernel& kernel, int64_t max_m, int64_t k) {

@@ -2,7 +2,8 @@
 //
 // W is a GGUF-encoded or plain weight, packed once by PackPanels into panels of 32 output columns (packed_layout.h);
 // the packed bytes hold exactly the source's values and may be stored in a file and mapped back. x is f32 or bf16,
-// row-major. ChooseLinear picks a kernel for (encoding, activation type, ISA) from an ordered list and says why.
+// row-major. ChooseLinear picks a kernel for (encoding, activation type, ISA, numerics) from an ordered list and says
+// why.
 //
 // Numerics. bf16 core: weights become exact values in bf16 (small integers, codebook entries, e4m3), a block of 32 k
 // (16 for q2_k, q3_k, q6_k) is summed by bf16 dot products into f32 from zero, then sum += scale * block, sum +=
@@ -25,6 +26,7 @@
 #include "base/cpu_features.h"
 #include "base/dtype.h"
 #include "base/encoding.h"
+#include "base/numerics.h"
 
 namespace deepinfer::cpu {
 
@@ -55,6 +57,12 @@ struct LinearArgs {
   const void* prepared = nullptr;  // filled by PrepareLinear for rows [0, m); null: Run prepares in its scratch
 };
 
+// The modes of numerics that a kernel serves, a bit for each.
+template <class... N>
+constexpr uint8_t Modes(N... numerics) {
+  return static_cast<uint8_t>(((1u << static_cast<unsigned>(numerics)) | ...));
+}
+
 // One row of the kernel table.
 struct LinearKernel {
   const char* name;  // "linear.q4_1.bf16.avx512_bf16": op, encoding, activation type, ISA
@@ -64,6 +72,9 @@ struct LinearKernel {
   bool bf16_core;  // else the f32 core
   void (*run)(const LinearArgs& args, int64_t col_begin, int64_t col_end);
   void (*prepare)(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared);
+  uint8_t modes = Modes(Numerics::kNative);
+
+  bool Serves(Numerics numerics) const { return (modes & Modes(numerics)) != 0; }
 };
 
 std::span<const LinearKernel> LinearKernels(Isa isa);  // the table of one ISA; empty for amx
@@ -72,8 +83,11 @@ struct LinearChoice {
   const LinearKernel* kernel = nullptr;
   std::string reason;  // "linear.q4_1.bf16.avx512: amx: no kernel; avx512_bf16: not selected; avx512: taken"
 };
-// The best kernel with an ISA of at most `isa`. Every (encoding, f32 or bf16) has a portable one.
-LinearChoice ChooseLinear(Encoding encoding, DType act, Isa isa);
+// The best kernel with an ISA of at most `isa` that serves the mode. Every (encoding, f32 or bf16) has a native one;
+// what int8 has none for is native.
+LinearChoice ChooseLinear(Encoding encoding, DType act, Isa isa, Numerics numerics);
+// Whether there is any kernel for the mode.
+bool HasLinear(Isa isa, Numerics numerics);
 
 // Name of the byte layout, for cache keys; changes whenever the bytes do.
 inline constexpr const char* kPackedLinearFormat = "panel32.v1";

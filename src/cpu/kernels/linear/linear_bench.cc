@@ -134,7 +134,8 @@ class Case {
       std::mt19937 rng(2);
       for (uint8_t& byte : source_) byte = static_cast<uint8_t>(rng() % 0x38);  // finite whatever field it lands in
     }
-    Layer layer{encoding, n, k, Allocate(PackedLinearBytes(encoding, n, k)), ChooseLinear(encoding, act_, isa).kernel};
+    Layer layer{encoding, n, k, Allocate(PackedLinearBytes(encoding, n, k)),
+                ChooseLinear(encoding, act_, isa, Numerics::kNative).kernel};
     const PackSegment segment{source_.data(), n, static_cast<int64_t>(row)};
     const double start = Now();
     PackPanels(encoding, {&segment, 1}, k, layer.packed.get(), 0, NumPanels(n));

@@ -250,11 +250,11 @@ TEST(PackTest, StackedSegmentsAndPartsEqualOneTensor) {
 TEST(LinearTest, ChoiceWalksTheOrderedListToPortable) {
   for (const Encoding encoding : AllEncodings()) {
     for (const DType act : {DType::kF32, DType::kBF16}) {
-      const LinearChoice portable = ChooseLinear(encoding, act, Isa::kPortable);
+      const LinearChoice portable = ChooseLinear(encoding, act, Isa::kPortable, Numerics::kNative);
       ASSERT_NE(portable.kernel, nullptr);
       EXPECT_EQ(portable.kernel->isa, Isa::kPortable);
       EXPECT_NE(portable.reason.find("amx: no kernel"), std::string::npos) << portable.reason;
-      const LinearChoice best = ChooseLinear(encoding, act, Isa::kAmx);
+      const LinearChoice best = ChooseLinear(encoding, act, Isa::kAmx, Numerics::kNative);
       const bool exact_in_bf16 = encoding != Encoding::kF32 && encoding != Encoding::kF16;
       EXPECT_EQ(best.kernel->isa, act == DType::kBF16 && exact_in_bf16 ? Isa::kAvx512Bf16 : Isa::kAvx512);
       EXPECT_EQ(best.reason.rfind(best.kernel->name, 0), 0u) << best.reason;
