@@ -4,7 +4,9 @@
 // DI_ISA_SUFFIX. Everything here is in an anonymous namespace and always inlined, and these files call no inline
 // function of another header, because a weak symbol compiled for AVX-512 may be the one the linker keeps for everybody.
 // FMA is written as Fma(); on the portable build it is a product and a sum. Reductions have one fixed order per
-// instruction set. Math follows IEEE except where FTZ/DAZ flush; NaN goes through. No state.
+// instruction set. With DI_FIXED_ORDER vectors have the 16 lanes of AVX-512 and Fma rounds once everywhere, so that the
+// bits of every instruction set are those of AVX-512 (portable numerics): the compiler cuts such vectors into what the
+// machine has, which is slower. Math follows IEEE except where FTZ/DAZ flush; NaN goes through. No state.
 #pragma once
 
 #include <stdint.h>
@@ -27,7 +29,7 @@
 namespace deepinfer {
 namespace {
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(DI_FIXED_ORDER)
 constexpr int kLanes = 16;
 #elif defined(__AVX2__)
 constexpr int kLanes = 8;
@@ -39,6 +41,24 @@ typedef float F __attribute__((vector_size(4 * kLanes)));
 typedef int32_t I __attribute__((vector_size(4 * kLanes)));
 typedef uint32_t U __attribute__((vector_size(4 * kLanes)));
 typedef uint16_t H __attribute__((vector_size(2 * kLanes)));
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+constexpr int kParts = kLanes / 8;  // of 8 lanes: one, or the two halves of a vector of fixed order
+
+struct Parts {
+  __m256 v[kParts];
+};
+DI_INLINE Parts Split(F v) {
+  Parts parts;
+  memcpy(&parts, &v, sizeof v);
+  return parts;
+}
+DI_INLINE F Join(Parts parts) {
+  F v;
+  memcpy(&v, &parts, sizeof v);
+  return v;
+}
+#endif
 
 struct Bf16 {
   uint16_t bits;
@@ -92,9 +112,11 @@ DI_INLINE F Load(const F16* p) {
   memcpy(&h, p, sizeof h);
   return (F)_mm512_cvtph_ps(h);
 #elif defined(__AVX2__)
-  __m128i h;
-  memcpy(&h, p, sizeof h);
-  return (F)_mm256_cvtph_ps(h);
+  __m128i h[kParts];
+  memcpy(h, p, sizeof h);
+  Parts parts;
+  for (int i = 0; i < kParts; ++i) parts.v[i] = _mm256_cvtph_ps(h[i]);
+  return Join(parts);
 #else
   F v;
   for (int i = 0; i < kLanes; ++i) v[i] = F16ToF32(p[i].bits);
@@ -106,8 +128,10 @@ DI_INLINE void Store(F16* p, F v) {
   const __m256i h = _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   memcpy(p, &h, sizeof h);
 #elif defined(__AVX2__)
-  const __m128i h = _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  memcpy(p, &h, sizeof h);
+  const Parts parts = Split(v);
+  __m128i h[kParts];
+  for (int i = 0; i < kParts; ++i) h[i] = _mm256_cvtps_ph(parts.v[i], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  memcpy(p, h, sizeof h);
 #else
   for (int i = 0; i < kLanes; ++i) p[i].bits = F32ToF16(v[i]);
 #endif
@@ -129,12 +153,19 @@ DI_INLINE void StorePart(T* p, F v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) p[i] = padded[i];
 }
 
-// a * b + c; rounded once where the machine has FMA.
+// a * b + c; rounded once where the machine has FMA, and everywhere in fixed order.
 DI_INLINE F Fma(F a, F b, F c) {
 #if defined(__AVX512F__)
   return (F)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__AVX2__)
-  return (F)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+  const Parts x = Split(a), y = Split(b), z = Split(c);
+  Parts sum;
+  for (int i = 0; i < kParts; ++i) sum.v[i] = _mm256_fmadd_ps(x.v[i], y.v[i], z.v[i]);
+  return Join(sum);
+#elif defined(DI_FIXED_ORDER)
+  F sum;
+  for (int i = 0; i < kLanes; ++i) sum[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return sum;
 #else
   return a * b + c;
 #endif
@@ -223,6 +254,14 @@ DI_INLINE F SumEach(const F* v) {
   const __m512 low = _mm512_shuffle_f32x4(quads[0], quads[1], 0x44) + _mm512_shuffle_f32x4(quads[0], quads[1], 0xee);
   const __m512 high = _mm512_shuffle_f32x4(quads[2], quads[3], 0x44) + _mm512_shuffle_f32x4(quads[2], quads[3], 0xee);
   return (F)(_mm512_shuffle_f32x4(low, high, 0x88) + _mm512_shuffle_f32x4(low, high, 0xdd));
+#elif defined(DI_FIXED_ORDER)
+  F sums;
+  for (int i = 0; i < kLanes; ++i) {  // the tree of AVX-512's shuffles, written out
+    float quads[4];
+    for (int q = 0; q < 4; ++q) quads[q] = (v[i][4 * q] + v[i][4 * q + 2]) + (v[i][4 * q + 1] + v[i][4 * q + 3]);
+    sums[i] = (quads[0] + quads[2]) + (quads[1] + quads[3]);
+  }
+  return sums;
 #elif defined(__AVX2__)
   __m256 quads[2];
   for (int q = 0; q < 2; ++q) {

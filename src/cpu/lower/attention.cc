@@ -14,7 +14,7 @@ class AttentionLaunch : public Launch {
       : node_(node), tokens_(c.f.TypeOf(node.operands[0])), requests_(c.f.TypeOf(node.operands[3])) {
     const ir::Type& q = c.f.TypeOf(node.operands[0]);
     const ir::Type& cache = c.f.TypeOf(node.operands[1]);
-    const AttentionKernels kernels = ChoosePagedAttention(c.isa, q.dtype, cache.dtype);
+    const AttentionKernels kernels = ChoosePagedAttention(c.isa, q.dtype, cache.dtype, c.numerics);
     run_ = kernels.run;
     kernel = kernels.name;
     args_.num_blocks = cache.dims[0].size;

@@ -48,7 +48,7 @@ class NormLaunch : public Launch {
  public:
   NormLaunch(const LowerContext& c, const ir::Node& node)
       : node_(node),
-        kernels_(*ChooseNorm(c.isa, c.f.TypeOf(node.operands[0]).dtype)),
+        kernels_(*ChooseNorm(c.isa, c.f.TypeOf(node.operands[0]).dtype, c.numerics)),
         rows_(c.f.TypeOf(node.operands[0])) {
     kernel = kernels_.name;
     const ir::Type& type = c.f.TypeOf(node.operands[0]);
@@ -149,7 +149,7 @@ class RopeLaunch : public Launch {
 class GluLaunch : public Launch {
  public:
   GluLaunch(const LowerContext& c, const ir::Node& node) : node_(node), rows_(c.f.TypeOf(node.operands[0])) {
-    const GluKernels& kernels = *ChooseGlu(c.isa, c.f.TypeOf(node.operands[0]).dtype);
+    const GluKernels& kernels = *ChooseGlu(c.isa, c.f.TypeOf(node.operands[0]).dtype, c.numerics);
     run_ = node.Str("activation") == "silu" ? kernels.silu : kernels.gelu_tanh;
     kernel = kernels.name;
     args_.width = InnerElements(c.f.TypeOf(node.operands[0]));

@@ -9,7 +9,7 @@ namespace {
 class SampleLaunch : public Launch {
  public:
   SampleLaunch(const LowerContext& c, const ir::Node& node)
-      : node_(node), kernels_(*ChooseSample(c.isa)), rows_(c.f.TypeOf(node.operands[0])) {
+      : node_(node), kernels_(*ChooseSample(c.isa, c.numerics)), rows_(c.f.TypeOf(node.operands[0])) {
     kernel = kernels_.name;
     args_.vocabulary = args_.logits_stride = c.f.TypeOf(node.operands[0]).dims[1].size;
   }
@@ -38,7 +38,7 @@ class SampleLaunch : public Launch {
 class TopLogprobsLaunch : public Launch {
  public:
   TopLogprobsLaunch(const LowerContext& c, const ir::Node& node)
-      : node_(node), kernels_(*ChooseSample(c.isa)), rows_(c.f.TypeOf(node.operands[0])) {
+      : node_(node), kernels_(*ChooseSample(c.isa, c.numerics)), rows_(c.f.TypeOf(node.operands[0])) {
     kernel = kernels_.name;
     args_.vocabulary = args_.logits_stride = c.f.TypeOf(node.operands[0]).dims[1].size;
     args_.kmax = node.Int("k");

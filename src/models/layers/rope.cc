@@ -4,13 +4,15 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/fixed_math.h"
+
 namespace deepinfer::models {
 namespace {
 
 constexpr double kTwoPi = 2 * std::numbers::pi;
 
 double YarnScale(double factor, double mscale) {
-  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+  return factor <= 1 ? 1.0 : 0.1 * mscale * FixedLog(factor) + 1.0;
 }
 
 double YarnAttentionFactor(const RopeConfig& config) {
@@ -24,7 +26,7 @@ double YarnAttentionFactor(const RopeConfig& config) {
 // The pair (a real number) that turns `rotations` times over the original context.
 double YarnPair(const RopeConfig& config, double rotations) {
   const double length = static_cast<double>(config.original_max_positions);
-  return static_cast<double>(config.dim) * std::log(length / (rotations * kTwoPi)) / (2 * std::log(config.theta));
+  return static_cast<double>(config.dim) * FixedLog(length / (rotations * kTwoPi)) / (2 * FixedLog(config.theta));
 }
 
 // How much of the interpolated frequency each pair takes: 0 below the ramp, 1 above it.
@@ -71,7 +73,7 @@ RopeFrequencies ComputeRope(const RopeConfig& config) {
   if (yarn) result.attention_factor = YarnAttentionFactor(config);
   for (int64_t i = 0; i < config.dim / 2; ++i) {
     const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(config.dim);
-    double frequency = std::pow(config.theta, -exponent);
+    double frequency = FixedPow(config.theta, -exponent);
     switch (config.type) {
       case RopeType::kDefault:
         break;

@@ -7,7 +7,7 @@
 
 namespace deepinfer {
 
-DI_DECLARE_ISA_TABLE(AttentionTable, kAttention);
+DI_DECLARE_FIXED_TABLE(AttentionTable, kAttention);
 
 namespace {
 
@@ -93,8 +93,9 @@ const AttentionTable& TableOf(int isa_class) {
 #if defined(__x86_64__)
   if (isa_class == 2) return kAttentionAvx512;
   if (isa_class == 1) return kAttentionAvx2;
+  if (isa_class == 4) return kAttentionAvx2Fixed;
 #endif
-  static_cast<void>(isa_class);
+  if (isa_class == 3) return kAttentionPortableFixed;
   return kAttentionPortable;
 }
 
@@ -121,11 +122,12 @@ size_t PagedAttentionScratchBytes(int64_t head_size) {
   return floats * sizeof(float);
 }
 
-AttentionKernels ChoosePagedAttention(Isa isa, DType activation, DType cache) {
+AttentionKernels ChoosePagedAttention(Isa isa, DType activation, DType cache, Numerics numerics) {
   const int from = activation == DType::kF32 ? 0 : activation == DType::kBF16 ? 1 : -1;
   const int kv = cache == DType::kF32 ? 0 : cache == DType::kBF16 ? 1 : cache == DType::kF16 ? 2 : -1;
   if (from < 0 || kv < 0) return {};
   if (isa >= Isa::kAvx512) return Choose<2>(from, kv);
+  if (numerics == Numerics::kPortable) return isa >= Isa::kAvx2 ? Choose<4>(from, kv) : Choose<3>(from, kv);
   if (isa >= Isa::kAvx2) return Choose<1>(from, kv);
   return Choose<0>(from, kv);
 }

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "base/numerics.h"
 
 namespace deepinfer {
 
@@ -54,6 +55,6 @@ struct AttentionKernels {
 };
 
 // Activations f32 or bf16; cache f32, bf16 or f16.
-AttentionKernels ChoosePagedAttention(Isa isa, DType activation, DType cache);
+AttentionKernels ChoosePagedAttention(Isa isa, DType activation, DType cache, Numerics numerics = Numerics::kNative);
 
 }  // namespace deepinfer

@@ -4,12 +4,12 @@
 
 namespace deepinfer {
 
-DI_DECLARE_ISA_TABLE(GluKernels, kGluF32);
-DI_DECLARE_ISA_TABLE(GluKernels, kGluBf16);
+DI_DECLARE_FIXED_TABLE(GluKernels, kGluF32);
+DI_DECLARE_FIXED_TABLE(GluKernels, kGluBf16);
 
-const GluKernels* ChooseGlu(Isa isa, DType activation) {
-  if (activation == DType::kF32) return &DI_PICK_ISA(isa, kGluF32);
-  if (activation == DType::kBF16) return &DI_PICK_ISA(isa, kGluBf16);
+const GluKernels* ChooseGlu(Isa isa, DType activation, Numerics numerics) {
+  if (activation == DType::kF32) return &DI_PICK_NUMERICS(isa, numerics, kGluF32);
+  if (activation == DType::kBF16) return &DI_PICK_NUMERICS(isa, numerics, kGluBf16);
   return nullptr;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "base/numerics.h"
 
 namespace deepinfer {
 
@@ -30,6 +31,6 @@ struct GluKernels {
 };
 
 // Activations f32 or bf16; nullptr for others.
-const GluKernels* ChooseGlu(Isa isa, DType activation);
+const GluKernels* ChooseGlu(Isa isa, DType activation, Numerics numerics = Numerics::kNative);
 
 }  // namespace deepinfer

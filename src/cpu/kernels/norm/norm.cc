@@ -4,12 +4,12 @@
 
 namespace deepinfer {
 
-DI_DECLARE_ISA_TABLE(NormKernels, kNormF32);
-DI_DECLARE_ISA_TABLE(NormKernels, kNormBf16);
+DI_DECLARE_FIXED_TABLE(NormKernels, kNormF32);
+DI_DECLARE_FIXED_TABLE(NormKernels, kNormBf16);
 
-const NormKernels* ChooseNorm(Isa isa, DType activation) {
-  if (activation == DType::kF32) return &DI_PICK_ISA(isa, kNormF32);
-  if (activation == DType::kBF16) return &DI_PICK_ISA(isa, kNormBf16);
+const NormKernels* ChooseNorm(Isa isa, DType activation, Numerics numerics) {
+  if (activation == DType::kF32) return &DI_PICK_NUMERICS(isa, numerics, kNormF32);
+  if (activation == DType::kBF16) return &DI_PICK_NUMERICS(isa, numerics, kNormBf16);
   return nullptr;
 }
 

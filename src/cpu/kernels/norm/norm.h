@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "base/numerics.h"
 
 namespace deepinfer {
 
@@ -41,6 +42,6 @@ struct NormKernels {
 };
 
 // Activations f32 or bf16; nullptr for others.
-const NormKernels* ChooseNorm(Isa isa, DType activation);
+const NormKernels* ChooseNorm(Isa isa, DType activation, Numerics numerics = Numerics::kNative);
 
 }  // namespace deepinfer

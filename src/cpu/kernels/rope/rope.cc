@@ -1,7 +1,6 @@
 #include "cpu/kernels/rope/rope.h"
 
-#include <cmath>
-
+#include "base/fixed_math.h"
 #include "cpu/kernels/pick_isa.h"
 
 namespace deepinfer {
@@ -13,11 +12,12 @@ void RopeTable(const RopeTableArgs& args, int64_t begin, int64_t end) {
   for (int64_t token = begin; token < end; ++token) {
     const float position = static_cast<float>(args.positions[token]);
     for (int64_t i = 0; i < args.half; ++i) {
-      // The product is f32 by definition; its cosine is taken in double because f32 angles reach 1e5 and more.
+      // The product is f32 by definition; its cosine is taken in double because f32 angles reach 1e5 and
+      // more.
       const float product = position * args.inv_freq[i];
-      const double angle = product;
-      args.cos[token * args.half + i] = static_cast<float>(std::cos(angle)) * args.mscale;
-      args.sin[token * args.half + i] = static_cast<float>(std::sin(angle)) * args.mscale;
+      const SineCosine turn = FixedSineCosine(product);
+      args.cos[token * args.half + i] = static_cast<float>(turn.cosine) * args.mscale;
+      args.sin[token * args.half + i] = static_cast<float>(turn.sine) * args.mscale;
     }
   }
 }

@@ -1,16 +1,16 @@
 #include "cpu/kernels/sample/sample.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <limits>
 
+#include "base/fixed_math.h"
 #include "cpu/kernels/pick_isa.h"
 #include "cpu/kernels/sample/sample_internal.h"
 
 namespace deepinfer {
 
-DI_DECLARE_ISA_TABLE(SampleSimd, kSample);
+DI_DECLARE_FIXED_TABLE(SampleSimd, kSample);
 
 namespace {
 
@@ -21,7 +21,7 @@ int64_t BlocksOf(int64_t vocabulary) {
 }
 
 double ProbabilityWeight(const LogitRow& row, const Candidate& c) {
-  return std::exp(double{row.Shifted(c.logit)});
+  return FixedExp(row.Shifted(c.logit));
 }
 
 // Of the candidates, keeps the shortest prefix in order that reaches `wanted`, without sorting them: halves the part in
@@ -70,7 +70,7 @@ Cut CutTopP(LogitRow& row, const Cut& cut, float top_p) {
 Cut FindCut(LogitRow& row, int64_t vocabulary, float min_p, int32_t top_k, float top_p) {
   Cut cut;
   if (min_p > 0) {
-    const float threshold = std::min(row.max() + std::log(min_p), row.max());
+    const float threshold = std::min(row.max() + static_cast<float>(FixedLog(min_p)), row.max());
     if (threshold > kMinusInfinity) cut = {threshold, std::numeric_limits<int32_t>::max()};
   }
   const bool use_top_p = top_p < 1;
@@ -261,12 +261,15 @@ const SampleKernels* KernelsOf() {
 
 }  // namespace
 
-const SampleKernels* ChooseSample(Isa isa) {
+const SampleKernels* ChooseSample(Isa isa, Numerics numerics) {
 #if defined(__x86_64__)
   if (isa >= Isa::kAvx512) return KernelsOf<kSampleAvx512>();
-  if (isa >= Isa::kAvx2) return KernelsOf<kSampleAvx2>();
+  if (isa >= Isa::kAvx2) {
+    return numerics == Numerics::kPortable ? KernelsOf<kSampleAvx2Fixed>() : KernelsOf<kSampleAvx2>();
+  }
 #endif
   static_cast<void>(isa);
+  if (numerics == Numerics::kPortable) return KernelsOf<kSamplePortableFixed>();
   return KernelsOf<kSamplePortable>();
 }
 

@@ -17,6 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/numerics.h"
+
 namespace deepinfer {
 
 enum class Isa : int;
@@ -54,6 +56,6 @@ struct SampleKernels {
   void (*top_logprobs)(const TopLogprobsArgs& args, int64_t begin, int64_t end, void* scratch);
 };
 
-const SampleKernels* ChooseSample(Isa isa);
+const SampleKernels* ChooseSample(Isa isa, Numerics numerics = Numerics::kNative);
 
 }  // namespace deepinfer

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
+#include "base/fixed_math.h"
 #include "cpu/kernels/sample/sample.h"
 #include "cpu/kernels/sample/sample_internal.h"
 
@@ -21,7 +21,7 @@ void TopLogprobRows(const SampleSimd& simd, const TopLogprobsArgs& args, int64_t
 
     LogitRow row(simd, logits, args.vocabulary, scratch);
     if (row.has_nan() || row.max() == kMinusInfinity) continue;
-    const float log_sum = static_cast<float>(std::log(row.SumWeights(Cut{}, /*temperature=*/1)));
+    const float log_sum = static_cast<float>(FixedLog(row.SumWeights(Cut{}, /*temperature=*/1)));
     const int32_t id = args.ids[r];
     if (id >= 0 && id < args.vocabulary) args.logprob[r] = row.Shifted(logits[id]) - log_sum;
 
