@@ -151,7 +151,8 @@ Status MeasureOps(Session* session, Report* report) {
   Progress progress("measuring ops");
   report->peak_flops = session->runner->backend().MeasurePeakFlops();
   const int64_t context = std::min(kOpContext, report->decode.tokens);
-  report->steps = {{models::Phase::kPrefill, 1, report->prefill.tokens, 0, {}},
+  const int64_t chunk = std::min(report->prefill.tokens, session->runner->options().max_num_batched_tokens);
+  report->steps = {{models::Phase::kPrefill, 1, chunk, 0, {}},
                    {models::Phase::kDecode, 1, 1, context, {}},
                    {models::Phase::kDecode, report->batch.rows, 1, context, {}}};
   for (ProfiledStep& step : report->steps) DI_RETURN_IF_ERROR(ProfileStep(session->runner.get(), kOpRounds, &step));
