@@ -44,7 +44,8 @@ Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinf
   if (request.name == "cpu") {
     DI_ASSIGN_OR_RETURN(const deepinfer::Isa isa, deepinfer::SelectIsa(deepinfer::GetEnv("DEEPINFER_CPU_ISA")));
     return std::make_unique<deepinfer::cpu::CpuBackend>(
-        deepinfer::cpu::CpuOptions{request.threads, isa, request.cache_dir, request.verify_packed, request.numerics});
+        deepinfer::cpu::CpuOptions{request.threads, isa, request.cache_dir, request.verify_packed, request.numerics,
+                                   request.strict_kernels});
   }
   return deepinfer::MakeError(deepinfer::ErrorCode::kInvalidArgument, "--backend", "'{}' is not cpu, reference or pjrt",
                               request.name);

@@ -150,6 +150,8 @@ class Backend {
   virtual int64_t arena_bytes() const { return 0; }
   // What people should know about this start, one sentence each: why something kept by an earlier one is not used.
   virtual std::vector<std::string> notes() const { return {}; }
+  // What makes this model slower here than it should be, one sentence each: an op that no kernel takes.
+  virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 }  // namespace deepinfer::backend

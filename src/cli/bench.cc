@@ -151,7 +151,7 @@ Status MeasureOps(Session* session, Report* report) {
   Progress progress("measuring ops");
   report->peak_flops = session->runner->backend().MeasurePeakFlops();
   const int64_t context = std::min(kOpContext, report->decode.tokens);
-  const int64_t chunk = std::min(report->prefill.tokens, session->runner->options().max_num_batched_tokens);
+  const int64_t chunk = std::min(report->prefill.tokens, session->runner->options().prefill_buckets.back());
   report->steps = {{models::Phase::kPrefill, 1, chunk, 0, {}},
                    {models::Phase::kDecode, 1, 1, context, {}},
                    {models::Phase::kDecode, report->batch.rows, 1, context, {}}};

@@ -56,6 +56,9 @@ std::vector<Field> Fields() {
        "of cpu: native: the fastest sums; portable: the same bits on every machine; int8: matrix products of 8-bit "
        "activations",
        CLI::IsMember(NumericsNames())},
+      {"--strict-kernels", &F::strict_kernels,
+       "of cpu: an op on floats that no kernel takes is an error, where otherwise the reference kernel runs it with a "
+       "warning"},
       {"--weights", &F::weights, "quantise matrices of plain floats to this while they are loaded",
        CLI::IsMember(QuantisedEncodings()), "TYPE"},
       {"--tensor-parallel-size", &F::tensor_parallel_size,

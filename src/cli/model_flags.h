@@ -20,6 +20,7 @@ struct ModelFlags {
   int threads = 0;     // 0: chosen, and the log says why
   std::string dtype = "bf16";
   std::string numerics = "native";
+  bool strict_kernels = false;
   std::string weights;  // encoding that plain matrices are quantised to; empty: none
   int64_t tensor_parallel_size = 1;
   int64_t max_model_len = 0;

@@ -138,6 +138,7 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
   request.threads = ChooseThreads(flags);
   request.ranks = flags.tensor_parallel_size;
   request.numerics = options.numerics;
+  request.strict_kernels = flags.strict_kernels;
   options.threads = request.threads;
   if (flags.verbose) options.log = [](const std::string& line) { spdlog::info("{}", line); };
 
@@ -151,6 +152,7 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
     session->load_ms = MsSince(start);
     DI_ASSIGN_OR_RETURN(session->runner,
                         runner::ModelRunner::Create(std::move(loaded), std::move(backend), std::move(options)));
+    for (const std::string& warning : session->runner->backend().warnings()) spdlog::warn("{}", warning);
     session->compile_ms = session->runner->compile_ms();
     DI_ASSIGN_OR_RETURN(session->tokenizer, tokenizer.get());
   }

@@ -25,6 +25,7 @@ struct BackendRequest {
   std::string plugin;          // of pjrt
   int64_t ranks = 1;
   Numerics numerics = Numerics::kNative;
+  bool strict_kernels = false;  // an op that only the reference kernel takes is an error
 };
 // The program's list of backends (apps/). One that cannot run as many ranks may return one with fewer.
 using BackendFactory = std::function<Result<std::unique_ptr<backend::Backend>>(const BackendRequest&)>;

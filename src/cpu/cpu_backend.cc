@@ -82,6 +82,7 @@ Result<std::unique_ptr<backend::Executable>> CpuBackend::Compile(const ir::Modul
   DI_ASSIGN_OR_RETURN(FlatStep flat, Flatten(module, options));
   DI_ASSIGN_OR_RETURN(StepPlan plan,
                       BuildPlan(std::move(flat), options_.isa, options_.numerics, &weights_, team_.members()));
+  DI_RETURN_IF_ERROR(CheckKernels(plan.without_kernel));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (arena_.data != nullptr && (plan.needs.values > needs_.values || plan.needs.scratch > needs_.scratch ||
@@ -94,6 +95,17 @@ Result<std::unique_ptr<backend::Executable>> CpuBackend::Compile(const ir::Modul
     needs_.shared_scratch = std::max(needs_.shared_scratch, plan.needs.shared_scratch);
   }
   return std::make_unique<CpuExecutable>(std::move(plan), module.live_counts, options.mode, &team_, &arena_, &weights_);
+}
+
+Status CpuBackend::CheckKernels(const std::set<std::string>& without_kernel) {
+  if (without_kernel.empty()) return {};
+  if (options_.strict_kernels) {
+    return MakeError(ErrorCode::kUnsupported, "--strict-kernels", "no kernel of {} takes {}", target(),
+                     fmt::join(without_kernel, "; "));
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  without_kernel_.insert(without_kernel.begin(), without_kernel.end());
+  return {};
 }
 
 Status CpuBackend::Finalize() {
@@ -123,6 +135,15 @@ double CpuBackend::MeasurePeakFlops() {
 int64_t CpuBackend::arena_bytes() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return needs_.Total(team_.members());
+}
+
+std::vector<std::string> CpuBackend::warnings() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> lines;
+  for (const std::string& op : without_kernel_) {
+    lines.push_back(fmt::format("no kernel of {} takes {}: the reference kernel runs it, slowly", target(), op));
+  }
+  return lines;
 }
 
 std::vector<std::string> CpuBackend::notes() const {

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "backend/backend.h"
@@ -24,6 +25,7 @@ struct CpuOptions {
   std::string cache_dir;       // where packed weights are kept between starts; empty: nowhere
   bool verify_packed = false;  // check every byte of them before use
   Numerics numerics = Numerics::kNative;
+  bool strict_kernels = false;  // refuse a graph with an op on floats that only the reference kernel takes
 };
 
 class CpuBackend : public backend::Backend {
@@ -47,14 +49,17 @@ class CpuBackend : public backend::Backend {
   double MeasurePeakFlops() override;
   int64_t arena_bytes() const override;
   std::vector<std::string> notes() const override;
+  std::vector<std::string> warnings() const override;
 
  private:
+  Status CheckKernels(const std::set<std::string>& without_kernel);
   Status CheckWeights(const ir::Function& step) const;
 
   CpuOptions options_;
   ThreadTeam team_;
   Weights weights_;
-  mutable std::mutex mutex_;  // guards needs_
+  mutable std::mutex mutex_;  // guards the next two
+  std::set<std::string> without_kernel_;
   ArenaNeeds needs_;
   Arena arena_;
   std::unique_ptr<backend::StateSet> memory_;  // the arena's own

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,7 @@ struct StepPlan {
   std::map<ir::ValueId, std::vector<uint8_t>> constants;
   ArenaNeeds needs;
   int groups = 0;
+  std::set<std::string> without_kernel;  // see Launch
 };
 
 class CpuExecutable : public backend::Executable {

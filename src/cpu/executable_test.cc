@@ -411,6 +411,18 @@ func @step(%0: metadata "rank" i32[], %1: metadata "x" f32[4]) {
   ExpectError(step.Compile(), ErrorCode::kUnsupported, "all_gather: is over 4 ranks, and this is one rank alone");
 }
 
+TEST(CpuExecutableTest, AnOpOnFloatsWithoutAKernelIsAWarningOrWithStrictKernelsAnError) {
+  Step warned(kBreaks);
+  ASSERT_TRUE(warned.Compile());
+  const std::vector<std::string> warnings = warned.backend.warnings();
+  ASSERT_EQ(warnings.size(), 2u);  // each once, though two breaks have it
+  EXPECT_NE(warnings[0].find("takes exp f32[T:4]:"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[1].find("takes index_put f32[6], i32[T:4], f32[T:4]:"), std::string::npos) << warnings[1];
+
+  Step strict(kBreaks, {.isa = MachineIsas().back(), .strict_kernels = true});
+  ExpectError(strict.Compile(), ErrorCode::kUnsupported, "--strict-kernels: no kernel of cpu");
+}
+
 TEST(CpuExecutableTest, ARunAllocatesNothing) {
 #ifdef DI_SANITIZED
   GTEST_SKIP() << "allocations are not counted under a sanitizer";

@@ -47,6 +47,9 @@ class Launch {
 
   std::string kernel;  // "linear.q4_1.bf16.avx512_bf16"
   std::string reason;  // why this one
+  // Set where no kernel takes a node that computes on floats and the reference kernel stands in: slow, and worth a
+  // warning. "dot_general f16[T:4,8], f16[8,8]"
+  std::string without_kernel;
 };
 
 // The live extent of a value's first dimension: what a kernel computes.

@@ -142,6 +142,7 @@ class PlanBuilder {
     placed.branches = flat.branches;
     plan_.needs.scratch = std::max(plan_.needs.scratch, placed.launch->ScratchBytes());
     plan_.needs.shared_scratch = std::max(plan_.needs.shared_scratch, placed.launch->SharedScratchBytes(members_));
+    if (!placed.launch->without_kernel.empty()) plan_.without_kernel.insert(placed.launch->without_kernel);
     part->launches.push_back(std::move(placed));
     return {};
   }

@@ -92,6 +92,18 @@ class InterpreterLaunch : public Launch {
   std::vector<void*> results_;
 };
 
+// Work on integers is metadata: a few numbers per step.
+std::string WithoutKernel(const ir::Function& f, const ir::Node& node) {
+  bool floats = false;
+  std::string text = ToString(node.op);
+  for (const ir::ValueId value : node.operands) {
+    const ir::Type& type = f.TypeOf(value);
+    floats = floats || type.encoding.has_value() || IsFloat(type.dtype);
+    text += (value == node.operands[0] ? " " : ", ") + ToString(type);
+  }
+  return floats ? text : "";
+}
+
 BinaryOp BinaryOpOf(ir::Op op) {
   switch (op) {
     case ir::Op::kSub:
@@ -138,7 +150,9 @@ LaunchResult LowerTake(const LowerContext& c, const ir::Node& node) {
 
 LaunchResult LowerPrimitive(const LowerContext& c, const ir::Node& node) {
   DI_ASSIGN_OR_RETURN(auto prepared, interp::PrepareNode(c.f, node));
-  return std::make_unique<InterpreterLaunch>(node, std::move(prepared));
+  auto launch = std::make_unique<InterpreterLaunch>(node, std::move(prepared));
+  launch->without_kernel = WithoutKernel(c.f, node);
+  return launch;
 }
 
 }  // namespace deepinfer::cpu
