@@ -30,9 +30,9 @@ bool Answer::OnToken(const engine::TokenEvent& event) {
   return !stream_->stopped() && written_.has_value();
 }
 
-void Answer::OnFinish(engine::FinishReason reason, const std::optional<Error>& error) {
-  reason_ = reason;
-  error_ = error;
+void Answer::OnFinish(const engine::FinishEvent& event) {
+  reason_ = event.reason;
+  error_ = event.error;
   if (stream_) Show(stream_->Finish());
 }
 

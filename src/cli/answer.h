@@ -26,7 +26,7 @@ class Answer : public engine::RequestObserver {
   Status Submit(engine::GenerationRequest request, engine::Engine* engine);
 
   bool OnToken(const engine::TokenEvent& event) override;
-  void OnFinish(engine::FinishReason reason, const std::optional<Error>& error) override;
+  void OnFinish(const engine::FinishEvent& event) override;
 
   int64_t id() const { return id_; }
   bool has_text() const { return stream_.has_value(); }

@@ -84,9 +84,7 @@ class Clocked : public engine::RequestObserver {
     times.push_back(Clock::now());
     return true;
   }
-  void OnFinish(engine::FinishReason /*reason*/, const std::optional<Error>& finish_error) override {
-    error = finish_error;
-  }
+  void OnFinish(const engine::FinishEvent& event) override { error = event.error; }
   std::vector<Clock::time_point> times;
   std::optional<Error> error;
 };

@@ -11,7 +11,7 @@ class Observer : public engine::RequestObserver {
     sink_(position, logits, vocab);
     if (progress_ != nullptr) progress_->Advance(1);
   }
-  void OnFinish(engine::FinishReason /*reason*/, const std::optional<Error>& error) override { error_ = error; }
+  void OnFinish(const engine::FinishEvent& event) override { error_ = event.error; }
   const std::optional<Error>& error() const { return error_; }
 
  private:

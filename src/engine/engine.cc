@@ -16,10 +16,12 @@ SchedulerLimits LimitsOf(const runner::ModelRunner& runner) {
 
 }  // namespace
 
-Engine::Engine(runner::ModelRunner* runner) : runner_(runner), scheduler_(LimitsOf(*runner), runner->num_blocks()) {}
+Engine::Engine(runner::ModelRunner* runner, EngineOptions options)
+    : runner_(runner), options_(options), scheduler_(LimitsOf(*runner), runner->num_blocks()) {}
 
 Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer) {
-  DI_RETURN_IF_ERROR(Validate(request.params));
+  DI_RETURN_IF_ERROR(Validate(request));
+  if (request.n != 1) return MakeError(ErrorCode::kUnsupported, "n", "must be 1, got {}", request.n);
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t context = runner_->options().max_model_len;
   if (prompt == 0) return MakeError(ErrorCode::kInvalidArgument, "prompt", "is empty");
@@ -42,6 +44,10 @@ Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer
   if (wanted > room) {
     return MakeError(ErrorCode::kInvalidArgument, "max_tokens", "is {}, but the context of {} has room for {}", wanted,
                      context, room);
+  }
+  const auto waiting = static_cast<int64_t>(scheduler_.waiting().size());
+  if (options_.max_waiting > 0 && waiting >= options_.max_waiting) {
+    return MakeError(ErrorCode::kResourceExhausted, "queue", "is full: {} requests wait", waiting);
   }
   auto sequence = std::make_unique<Sequence>();
   sequence->id = next_id_++;
@@ -119,6 +125,7 @@ void Engine::Deliver(const ScheduledSequence& entry, const runner::StepOutput& o
 
 void Engine::DeliverToken(Sequence* sequence, int64_t row, const runner::StepOutput& output) {
   TokenEvent event;
+  event.request = sequence->id;
   event.id = output.sampled[row];
   if (event.id < 0) {
     FinishNan(sequence, sequence->length());
@@ -153,8 +160,25 @@ void Engine::FinishNan(Sequence* sequence, int64_t position) {
 void Engine::Finish(Sequence* sequence, FinishReason reason, std::optional<Error> error) {
   scheduler_.Remove(sequence);
   RequestObserver* observer = sequence->observer;
+  FinishEvent event;
+  event.request = sequence->id;
+  event.reason = reason;
+  event.error = std::move(error);
+  event.prompt_tokens = static_cast<int64_t>(sequence->request.prompt.size());
+  event.generated_tokens = sequence->length() - event.prompt_tokens;
   sequences_.erase(sequence->id);
-  observer->OnFinish(reason, error);
+  observer->OnFinish(event);
+}
+
+EngineStats Engine::stats() const {
+  EngineStats stats;
+  stats.running = static_cast<int64_t>(scheduler_.running().size());
+  stats.waiting = static_cast<int64_t>(scheduler_.waiting().size());
+  stats.kv_blocks = runner_->num_blocks() - 1;
+  stats.preemptions = scheduler_.preemptions();
+  stats.nan_rows = nan_rows_;
+  stats.compiles_after_ready = runner_->cache().compiles_after_ready();
+  return stats;
 }
 
 }  // namespace deepinfer::engine

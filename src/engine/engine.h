@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/engine_options.h"
+#include "engine/engine_stats.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "runner/model_runner.h"
@@ -18,10 +20,11 @@ namespace deepinfer::engine {
 
 class Engine {
  public:
-  explicit Engine(runner::ModelRunner* runner);
+  explicit Engine(runner::ModelRunner* runner, EngineOptions options = {});
 
   // Fails, naming the parameter, if the request can never run: an empty or too long prompt, ids outside the vocabulary,
-  // bad sampling values. The observer must live until its OnFinish. Returns the request's id.
+  // bad sampling values; with kResourceExhausted if the queue is full. The observer must live until its last OnFinish.
+  // Returns the request's id.
   Result<int64_t> Add(GenerationRequest request, RequestObserver* observer);
   // Takes effect before the next step; unknown ids are ignored.
   void Cancel(int64_t id);
@@ -31,6 +34,7 @@ class Engine {
   Status Step();
   Status RunUntilIdle();
 
+  EngineStats stats() const;
   int64_t steps() const { return steps_; }
   int64_t nan_rows() const { return nan_rows_; }
   const Scheduler& scheduler() const { return scheduler_; }
@@ -43,6 +47,7 @@ class Engine {
   void Finish(Sequence* sequence, FinishReason reason, std::optional<Error> error = std::nullopt);
 
   runner::ModelRunner* runner_;
+  EngineOptions options_;
   Scheduler scheduler_;
   std::map<int64_t, std::unique_ptr<Sequence>> sequences_;
   int64_t next_id_ = 1;

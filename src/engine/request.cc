@@ -7,6 +7,8 @@
 namespace deepinfer::engine {
 namespace {
 
+constexpr int32_t kMaxChoices = 128;
+
 template <class T>
 Status Check(bool ok, const char* parameter, const char* rule, const T& value) {
   if (ok) return {};
@@ -25,6 +27,12 @@ Status Validate(const SamplingParams& p) {
   return Check(p.logprobs >= -1 && p.logprobs <= models::kMaxTopLogprobs, "logprobs", "0 to 20", p.logprobs);
 }
 
+Status Validate(const GenerationRequest& request) {
+  DI_RETURN_IF_ERROR(Validate(request.params));
+  DI_RETURN_IF_ERROR(Check(request.n >= 1 && request.n <= kMaxChoices, "n", "1 to 128", request.n));
+  return Check(request.n == 1 || request.params.max_tokens != 0, "n", "1 where max_tokens is 0", request.n);
+}
+
 const char* ToString(FinishReason reason) {
   switch (reason) {
     case FinishReason::kStop:
@@ -33,6 +41,8 @@ const char* ToString(FinishReason reason) {
       return "length";
     case FinishReason::kCancelled:
       return "cancelled";
+    case FinishReason::kDeadline:
+      return "deadline";
     case FinishReason::kError:
       return "error";
   }

@@ -1,8 +1,8 @@
 // A request and what comes back from it. Ids only: text is the caller's business (engine/text_stream.h). Plain data.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ struct SamplingParams {
   int32_t top_k = 0;         // 0: off
   double min_p = 0;          // [0, 1]; 0: off
   uint64_t seed = 0;
-  uint32_t choice = 0;
+  uint32_t choice = 0;      // of the request's first choice; the n-th after it draws with choice + n
   int64_t max_tokens = -1;  // -1: what the context leaves; 0: only together with prompt logits
   int32_t logprobs = -1;    // -1: none; 0: the token's own; n <= 20: also the n best
   bool ignore_eos = false;
@@ -26,8 +26,10 @@ struct SamplingParams {
 // Fails naming the parameter.
 Status Validate(const SamplingParams& params);
 
-enum class FinishReason { kStop, kLength, kCancelled, kError };
-const char* ToString(FinishReason reason);  // "stop" "length" "cancelled" "error"
+// kCancelled: Engine::Cancel (an abort, a client that went away). kDeadline: the request's own deadline passed.
+enum class FinishReason { kStop, kLength, kCancelled, kDeadline, kError };
+inline constexpr int kNumFinishReasons = 5;
+const char* ToString(FinishReason reason);  // "stop" "length" "cancelled" "deadline" "error"
 
 struct TokenLogprob {
   int32_t id = 0;
@@ -35,27 +37,62 @@ struct TokenLogprob {
 };
 
 struct TokenEvent {
+  int64_t request = 0;  // what Engine::Add returned
+  uint32_t choice = 0;  // in [0, n)
   int32_t id = 0;
   float logprob = 0;              // if asked for
   std::vector<TokenLogprob> top;  // best first
 };
 
-// Told of everything that happens to its request, from within Engine::Step.
+using Clock = std::chrono::steady_clock;
+
+// When things happened to one choice. Clock::time_point() for what did not happen.
+struct ChoiceTimes {
+  Clock::time_point queued;           // Engine::Add
+  Clock::time_point first_scheduled;  // its first step was planned
+  Clock::time_point first_token;      // its first token was read
+  Clock::time_point finished;
+};
+
+// The end of one choice.
+struct FinishEvent {
+  int64_t request = 0;
+  uint32_t choice = 0;
+  FinishReason reason = FinishReason::kError;
+  std::optional<Error> error;  // with kError
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;     // of the prompt: not computed, found in the prefix cache by the first choice
+  int64_t generated_tokens = 0;  // of this choice
+  ChoiceTimes times;
+  bool last = true;  // no choice of the request is left: nothing more comes
+};
+
+// Told of everything that happens to its request, from within Engine::Step, on the thread that calls it.
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
-  // False ends the request with kStop (a stop string was found).
+  // False ends the choice with kStop (a stop string was found).
   virtual bool OnToken(const TokenEvent& event) = 0;
-  // Logits after prompt position `position`, if the request asked for them. Valid during the call.
+  // Logits after prompt position `position`, if the request asked for them. Once per position. Valid during the call.
   virtual void OnPromptLogits(int64_t /*position*/, const float* /*logits*/, int64_t /*vocab*/) {}
-  virtual void OnFinish(FinishReason reason, const std::optional<Error>& error) = 0;
+  // Once per choice.
+  virtual void OnFinish(const FinishEvent& event) = 0;
 };
 
 struct GenerationRequest {
   std::vector<int32_t> prompt;
   SamplingParams params;
-  std::vector<int32_t> stop_ids;  // end the request; reported as its last token
-  bool prompt_logits = false;     // OnPromptLogits for every position
+  std::vector<int32_t> stop_ids;                             // end the choice; reported as its last token
+  bool prompt_logits = false;                                // OnPromptLogits for every position
+  int32_t n = 1;                                             // choices, 1 to 128: the prompt is computed once
+  int32_t priority = 0;                                      // lower runs first; order of arrival among equals
+  std::optional<Clock::time_point> deadline = std::nullopt;  // ends with kDeadline before the first step after it
+  std::string cache_salt;  // cached prefixes are shared only among requests of equal salt
+  // The next step depends on what the host makes of the last token (grammars, penalties): steps are not overlapped.
+  bool needs_sync = false;
 };
+
+// Fails naming the parameter. What depends on the model (ids, lengths) is Engine::Add's to check.
+Status Validate(const GenerationRequest& request);
 
 }  // namespace deepinfer::engine

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,11 +22,13 @@ struct Answer {
   std::vector<float> prompt_logits;  // [prompt, vocab], if asked for
   std::optional<FinishReason> reason;
   std::optional<Error> error;
+  FinishEvent finish;
 };
 
 class Recorder : public RequestObserver {
  public:
   bool OnToken(const TokenEvent& event) override {
+    Answer& answer = Of(event.choice);
     EXPECT_FALSE(answer.reason) << "a token after the end";
     answer.tokens.push_back(event.id);
     answer.events.push_back(event);
@@ -35,14 +38,26 @@ class Recorder : public RequestObserver {
     EXPECT_EQ(position * vocab, static_cast<int64_t>(answer.prompt_logits.size())) << "positions come in order, once";
     answer.prompt_logits.insert(answer.prompt_logits.end(), logits, logits + vocab);
   }
-  void OnFinish(FinishReason reason, const std::optional<Error>& error) override {
+  void OnFinish(const FinishEvent& event) override {
+    Answer& answer = Of(event.choice);
     EXPECT_FALSE(answer.reason) << "finished twice";
-    answer.reason = reason;
-    answer.error = error;
+    EXPECT_FALSE(finished_) << "a choice ends after the last one";
+    EXPECT_EQ(event.generated_tokens, static_cast<int64_t>(answer.tokens.size()));
+    EXPECT_EQ(event.error.has_value(), event.reason == FinishReason::kError);
+    answer.reason = event.reason;
+    answer.error = event.error;
+    answer.finish = event;
+    finished_ = event.last;
   }
+  bool finished() const { return finished_; }
+  Answer& Of(uint32_t choice) { return choice == 0 ? answer : others[choice]; }
 
-  Answer answer;
+  Answer answer;                                    // of choice 0
+  std::map<uint32_t, Answer> others;                // of the other choices
   std::function<bool(const TokenEvent&)> on_token;  // may be empty
+
+ private:
+  bool finished_ = false;
 };
 
 inline GenerationRequest Request(std::vector<int32_t> prompt, int64_t max_tokens = -1, double temperature = 0) {

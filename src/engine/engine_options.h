@@ -1,0 +1,19 @@
+// How an engine schedules, beside what its runner was compiled for. Plain data.
+#pragma once
+
+#include <cstdint>
+
+namespace deepinfer::engine {
+
+struct EngineOptions {
+  // Requests that may wait for their first step; beyond that Engine::Add fails with kResourceExhausted. 0: no bound.
+  int64_t max_waiting = 0;
+  // KV blocks of finished and running requests are found again by the tokens that lead to them. Off: only the choices
+  // of one request share the blocks of its prompt.
+  bool prefix_caching = true;
+  // The next step is launched before the tokens of the last one are read, where it does not depend on them. Tokens and
+  // their bits are the same either way.
+  bool async_stepping = true;
+};
+
+}  // namespace deepinfer::engine
