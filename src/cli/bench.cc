@@ -103,6 +103,8 @@ Result<Timing> RunRows(Session* session, int64_t rows, int64_t prompt, int64_t t
     request.params.temperature = 0;
     request.params.max_tokens = tokens;
     request.params.ignore_eos = true;
+    request.cache_salt =
+        fmt::format("{}", start.time_since_epoch().count());  // a round finds nothing of an earlier one
     DI_RETURN_IF_ERROR(session->engine->Add(std::move(request), &clocks[static_cast<size_t>(row)]));
   }
   DI_RETURN_IF_ERROR(session->engine->RunUntilIdle());

@@ -7,10 +7,10 @@
 namespace deepinfer::engine {
 namespace {
 
-using Table = std::vector<int32_t>;
+using Table = BlockTable;
 
 TEST(BlockManagerTest, TheNullBlockIsNeverHandedOut) {
-  BlockManager blocks(9);
+  BlockManager blocks(9, 4);
   EXPECT_EQ(blocks.usable_blocks(), 8);
   Table table;
   ASSERT_TRUE(blocks.Grow(&table, 8));
@@ -20,7 +20,7 @@ TEST(BlockManagerTest, TheNullBlockIsNeverHandedOut) {
 }
 
 TEST(BlockManagerTest, TooFewFreeBlocksChangeNothing) {
-  BlockManager blocks(5);
+  BlockManager blocks(5, 4);
   Table first;
   Table second;
   ASSERT_TRUE(blocks.Grow(&first, 3));
@@ -33,7 +33,7 @@ TEST(BlockManagerTest, TooFewFreeBlocksChangeNothing) {
 }
 
 TEST(BlockManagerTest, TheSameRequestGetsTheSameBlocksAgain) {
-  BlockManager blocks(9);
+  BlockManager blocks(9, 4);
   Table table;
   ASSERT_TRUE(blocks.Grow(&table, 5));
   const Table before = table;
@@ -44,7 +44,7 @@ TEST(BlockManagerTest, TheSameRequestGetsTheSameBlocksAgain) {
 }
 
 TEST(BlockManagerTest, InvariantsFindSharedLostAndNullBlocks) {
-  BlockManager blocks(5);
+  BlockManager blocks(5, 4);
   Table table;
   ASSERT_TRUE(blocks.Grow(&table, 2));
   EXPECT_TRUE(blocks.CheckInvariants({&table}));

@@ -1,6 +1,9 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <random>
+
+#include "runner/buckets.h"
 
 namespace deepinfer::engine {
 namespace {
@@ -14,14 +17,35 @@ SchedulerLimits LimitsOf(const runner::ModelRunner& runner) {
   return limits;
 }
 
+// Whether all that a model keeps of a prefix lies in blocks.
+bool BlocksCanBeShared(const runner::ModelRunner& runner) {
+  const std::vector<models::StateSpec> states = runner.model().States(runner.options().activations, runner.ranks());
+  return std::all_of(states.begin(), states.end(), [](const models::StateSpec& state) {
+    return state.kind == models::StateKind::kPaged && state.snapshot == models::Snapshot::kBlocks;
+  });
+}
+
+uint64_t RandomSeed() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
 }  // namespace
 
 Engine::Engine(runner::ModelRunner* runner, EngineOptions options)
-    : runner_(runner), options_(options), scheduler_(LimitsOf(*runner), runner->num_blocks()) {}
+    : runner_(runner),
+      options_(options),
+      scheduler_(LimitsOf(*runner), runner->num_blocks()),
+      blocks_can_be_shared_(BlocksCanBeShared(*runner)),
+      hash_seed_(RandomSeed()) {
+  if (options.async_stepping) thread_ = std::make_unique<StepThread>(runner);
+}
 
-Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer) {
-  DI_RETURN_IF_ERROR(Validate(request));
-  if (request.n != 1) return MakeError(ErrorCode::kUnsupported, "n", "must be 1, got {}", request.n);
+Engine::~Engine() {
+  Drain();
+}
+
+Status Engine::CheckPrompt(const GenerationRequest& request, int64_t max_total) const {
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t context = runner_->options().max_model_len;
   if (prompt == 0) return MakeError(ErrorCode::kInvalidArgument, "prompt", "is empty");
@@ -36,63 +60,185 @@ Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer
       return MakeError(ErrorCode::kInvalidArgument, "prompt", "token id {} is not in [0, {})", id, vocab);
     }
   }
-  const int64_t room = context - prompt;
   const int64_t wanted = request.params.max_tokens;
   if (wanted == 0 && !request.prompt_logits) {
     return MakeError(ErrorCode::kInvalidArgument, "max_tokens", "must be >= 1, got 0");
   }
-  if (wanted > room) {
+  if (wanted > context - prompt) {
     return MakeError(ErrorCode::kInvalidArgument, "max_tokens", "is {}, but the context of {} has room for {}", wanted,
-                     context, room);
+                     context, context - prompt);
   }
-  const auto waiting = static_cast<int64_t>(scheduler_.waiting().size());
-  if (options_.max_waiting > 0 && waiting >= options_.max_waiting) {
-    return MakeError(ErrorCode::kResourceExhausted, "queue", "is full: {} requests wait", waiting);
+  if (!scheduler_.CanHold(max_total)) {
+    return MakeError(ErrorCode::kInvalidArgument, "prompt", "with its answer has {} tokens, KV blocks hold {}",
+                     max_total, scheduler_.blocks().usable_blocks() * runner_->options().block_size);
   }
-  auto sequence = std::make_unique<Sequence>();
-  sequence->id = next_id_++;
-  sequence->tokens = request.prompt;
-  sequence->max_total = prompt + (wanted >= 0 ? wanted : request.prompt_logits ? 0 : room);
-  sequence->tokens.reserve(static_cast<size_t>(std::min(sequence->max_total + 1, context + 1)));
+  return {};
+}
+
+Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer) {
+  DI_RETURN_IF_ERROR(Validate(request));
+  const int64_t prompt = static_cast<int64_t>(request.prompt.size());
+  const int64_t room = runner_->options().max_model_len - prompt;
+  const int64_t wanted = request.params.max_tokens;
+  const bool all_there_is = wanted == -1 && !request.prompt_logits;
+  const int64_t max_total = prompt + (all_there_is ? room : std::clamp<int64_t>(wanted, 0, std::max<int64_t>(room, 0)));
+  DI_RETURN_IF_ERROR(CheckPrompt(request, max_total));
+  if (options_.max_waiting > 0 && waiting_requests_ >= options_.max_waiting) {
+    ++stats_.refused_queue_full;
+    return MakeError(ErrorCode::kResourceExhausted, "queue", "is full: {} requests wait", waiting_requests_);
+  }
+  Enqueue(std::move(request), max_total, observer);
+  return next_id_++;
+}
+
+void Engine::Enqueue(GenerationRequest request, int64_t max_total, RequestObserver* observer) {
+  auto owner = std::make_unique<ActiveRequest>();
+  owner->id = next_id_;
+  owner->request = std::move(request);
+  owner->observer = observer;
+  owner->queued = Clock::now();
+  owner->unfinished = owner->request.n;
+  owner->shares_blocks = blocks_can_be_shared_ && (options_.prefix_caching || owner->request.n > 1);
+  // Without a cache the name holds the request, so that only its own choices find its blocks.
+  const uint64_t own = options_.prefix_caching ? 0 : static_cast<uint64_t>(owner->id);
+  owner->root = RootHash(owner->request.cache_salt, hash_seed_ ^ own);
   const int64_t block = runner_->options().block_size;
-  sequence->block_table.reserve(static_cast<size_t>((sequence->max_total + block - 1) / block));
-  sequence->request = std::move(request);
-  sequence->observer = observer;
-  Sequence* raw = sequence.get();
-  sequences_[raw->id] = std::move(sequence);
-  scheduler_.Add(raw);
-  return raw->id;
+  const auto blocks = static_cast<size_t>((max_total + block - 1) / block);
+  for (uint32_t choice = 0; choice < static_cast<uint32_t>(owner->request.n); ++choice) {
+    auto sequence = std::make_unique<Sequence>(owner.get(), choice);
+    sequence->max_total = max_total;
+    sequence->tokens.reserve(static_cast<size_t>(max_total + 1));
+    sequence->block_table.reserve(blocks);
+    sequence->hashes.reserve(blocks);
+    sequence->times.queued = owner->queued;
+    scheduler_.Add(sequence.get());
+    owner->choices.push_back(std::move(sequence));
+  }
+  if (owner->request.deadline) deadlines_.insert({*owner->request.deadline, owner->id});
+  ++waiting_requests_;
+  ++stats_.accepted_requests;
+  stats_.prompt_tokens += static_cast<int64_t>(owner->request.prompt.size());
+  requests_[owner->id] = std::move(owner);
 }
 
 void Engine::Cancel(int64_t id) {
-  if (const auto it = sequences_.find(id); it != sequences_.end()) it->second->cancelled = true;
+  cancelled_.push_back(id);
 }
 
-void Engine::DropCancelled() {
-  for (auto it = sequences_.begin(); it != sequences_.end();) {
-    Sequence* sequence = (it++)->second.get();
-    if (sequence->cancelled) Finish(sequence, FinishReason::kCancelled);
+void Engine::EndCancelled() {
+  // By index: an observer may cancel from within its OnFinish.
+  for (size_t i = 0; i < cancelled_.size(); ++i) EndRequest(cancelled_[i], FinishReason::kCancelled, std::nullopt);
+  cancelled_.clear();
+}
+
+void Engine::EndExpired(Clock::time_point now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    EndRequest(deadlines_.begin()->second, FinishReason::kDeadline, std::nullopt);
   }
+}
+
+void Engine::EndRequest(int64_t id, FinishReason reason, const std::optional<Error>& error) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  const ActiveRequest& request = *found->second;
+  for (int64_t i = 0, left = request.unfinished; left > 0; ++i) {
+    Sequence* sequence = request.choices[i].get();
+    if (sequence == nullptr) continue;
+    --left;
+    Finish(sequence, reason, error);  // the last one takes the request with it
+  }
+}
+
+bool Engine::MayOverlap() const {
+  if (thread_ == nullptr || num_in_flight_ != 1 || !in_flight_[0]->overlaps) return false;
+  return std::none_of(scheduler_.running().begin(), scheduler_.running().end(),
+                      [](const Sequence* s) { return s->pending > 0 && s->request.needs_sync; });
+}
+
+Status Engine::LaunchNext() {
+  const bool ahead = num_in_flight_ > 0;
+  LaunchedStep* step = in_flight_[0] == &steps_[0] ? &steps_[1] : &steps_[0];
+  const Preemption preemption = ahead ? Preemption::kForbidden : Preemption::kAllowed;
+  if (!scheduler_.Next(preemption, &step->plan, &step->scheduled)) return {};
+  if (options_.check_invariants) DI_RETURN_IF_ERROR(scheduler_.CheckPlan(step->plan, step->scheduled));
+  CountStep(*step);
+  step->reads_logits = false;
+  bool needs_sync = false;
+  for (const ScheduledSequence& entry : step->scheduled) {
+    Sequence* sequence = entry.sequence;
+    step->reads_logits = step->reads_logits || (sequence->wants_prompt_logits() && entry.num_rows > 0);
+    needs_sync = needs_sync || (entry.samples && sequence->request.needs_sync);
+    if (sequence->times.first_scheduled == Clock::time_point()) sequence->times.first_scheduled = Clock::now();
+    if (!sequence->owner->started) --waiting_requests_;
+    sequence->owner->started = true;
+  }
+  step->overlaps = thread_ != nullptr && !step->reads_logits && !needs_sync;
+  step->on_thread = ahead || step->overlaps;
+  in_flight_[num_in_flight_++] = step;
+  stats_.overlapped_steps += ahead ? 1 : 0;
+  if (step->on_thread) {
+    thread_->Launch(step);
+    return {};
+  }
+  const Clock::time_point start = Clock::now();
+  RunStep(runner_, step);
+  model_time_ += Clock::now() - start;
+  return {};
+}
+
+void Engine::CountStep(const LaunchedStep& step) {
+  const bool prefill = step.plan.phase == models::Phase::kPrefill;
+  const std::vector<int64_t>& buckets =
+      prefill ? runner_->options().prefill_buckets : runner_->options().decode_buckets;
+  stats_.last_live_tokens = step.plan.num_tokens();
+  stats_.last_bucket_tokens = runner::SelectBucket(buckets, step.plan.num_tokens());
+  stats_.live_tokens += stats_.last_live_tokens;
+  stats_.bucket_tokens += stats_.last_bucket_tokens;
+  ++(prefill ? stats_.prefill_steps : stats_.decode_steps);
+}
+
+void Engine::Await(LaunchedStep* step) {
+  if (!step->on_thread) return;
+  const Clock::time_point start = Clock::now();
+  thread_->Wait(step);
+  model_time_ += Clock::now() - start;
 }
 
 Status Engine::Step() {
-  DropCancelled();
-  if (sequences_.empty()) return {};
-  if (!scheduler_.Next(&plan_, &scheduled_)) {
-    const Error error{ErrorCode::kResourceExhausted,
-                      fmt::format("no request can run: {} KV blocks are too few", runner_->num_blocks() - 1),
-                      "scheduler"};
-    while (!sequences_.empty()) Finish(sequences_.begin()->second.get(), FinishReason::kError, error);
-    return {};
+  const Clock::time_point start = Clock::now();
+  model_time_ = {};
+  EndCancelled();
+  EndExpired(start);
+  if (!requests_.empty()) {
+    if (num_in_flight_ == 0) DI_RETURN_IF_ERROR(LaunchNext());
+    if (MayOverlap()) DI_RETURN_IF_ERROR(LaunchNext());
+    if (num_in_flight_ == 0) {
+      const Error error{ErrorCode::kResourceExhausted,
+                        fmt::format("no request can run: {} KV blocks are too few", runner_->num_blocks() - 1),
+                        "scheduler"};
+      while (!requests_.empty()) EndRequest(requests_.begin()->first, FinishReason::kError, error);
+      return {};
+    }
+    LaunchedStep* step = in_flight_[0];
+    Await(step);
+    in_flight_[0] = in_flight_[1];
+    in_flight_[--num_in_flight_] = nullptr;
+    Deliver(step);
   }
-  ++steps_;
-  auto output = runner_->Run(plan_);
-  if (!output) {
-    for (const ScheduledSequence& entry : scheduled_) Finish(entry.sequence, FinishReason::kError, output.error());
-    return {};
+  if (requests_.empty()) Drain();
+  stats_.last_host_ns = std::chrono::nanoseconds(Clock::now() - start - model_time_).count();
+  stats_.host_ns += stats_.last_host_ns;
+  return options_.check_invariants ? scheduler_.CheckInvariants() : Status();
+}
+
+// What is still on its way belongs to nobody.
+void Engine::Drain() {
+  for (; num_in_flight_ > 0; --num_in_flight_) {
+    LaunchedStep* step = in_flight_[num_in_flight_ - 1];
+    Await(step);
+    for (const ScheduledSequence& entry : step->scheduled) stats_.overrun_tokens += entry.samples ? 1 : 0;
+    in_flight_[num_in_flight_ - 1] = nullptr;
   }
-  for (const ScheduledSequence& entry : scheduled_) Deliver(entry, *output);
-  return {};
 }
 
 Status Engine::RunUntilIdle() {
@@ -100,83 +246,18 @@ Status Engine::RunUntilIdle() {
   return {};
 }
 
-void Engine::Deliver(const ScheduledSequence& entry, const runner::StepOutput& output) {
-  Sequence* sequence = entry.sequence;
-  const int64_t first = sequence->computed;
-  sequence->computed += entry.num_tokens;
-  const int64_t prompt = static_cast<int64_t>(sequence->request.prompt.size());
-  if (sequence->request.prompt_logits) {
-    for (int64_t i = 0; i < entry.num_rows; ++i) {
-      const int64_t position = first + i;
-      if (output.sampled[entry.first_row + i] < 0) return FinishNan(sequence, position + 1);
-      // After a preemption positions come again: each is reported once.
-      if (position >= prompt || position < sequence->prompt_logits_done) continue;
-      sequence->observer->OnPromptLogits(position, output.logits + (entry.first_row + i) * output.vocab, output.vocab);
-      sequence->prompt_logits_done = position + 1;
-    }
-  }
-  if (!entry.samples) return;
-  if (sequence->length() >= sequence->max_total) {
-    Finish(sequence, FinishReason::kLength);  // only prompt logits were asked for
-    return;
-  }
-  DeliverToken(sequence, entry.first_row + entry.num_rows - 1, output);
-}
-
-void Engine::DeliverToken(Sequence* sequence, int64_t row, const runner::StepOutput& output) {
-  TokenEvent event;
-  event.request = sequence->id;
-  event.id = output.sampled[row];
-  if (event.id < 0) {
-    FinishNan(sequence, sequence->length());
-    return;
-  }
-  if (sequence->request.params.logprobs >= 0) {
-    event.logprob = output.logprob[row];
-    for (int32_t i = 0; i < std::min<int64_t>(sequence->request.params.logprobs, output.top_stride); ++i) {
-      const int64_t at = row * output.top_stride + i;
-      if (output.top_ids[at] >= 0) event.top.push_back({output.top_ids[at], output.top_logprobs[at]});
-    }
-  }
-  sequence->tokens.push_back(event.id);
-  sequence->last_in_store = true;
-  const bool goes_on = sequence->observer->OnToken(event);
-  const std::vector<int32_t>& stops = sequence->request.stop_ids;
-  const bool eos =
-      !sequence->request.params.ignore_eos && std::find(stops.begin(), stops.end(), event.id) != stops.end();
-  if (!goes_on || eos) {
-    Finish(sequence, FinishReason::kStop);
-  } else if (sequence->length() >= sequence->max_total) {
-    Finish(sequence, FinishReason::kLength);
-  }
-}
-
-void Engine::FinishNan(Sequence* sequence, int64_t position) {
-  ++nan_rows_;
-  Finish(sequence, FinishReason::kError,
-         Error{ErrorCode::kInternal, fmt::format("the logits at position {} hold a NaN (nan_logits)", position), ""});
-}
-
-void Engine::Finish(Sequence* sequence, FinishReason reason, std::optional<Error> error) {
-  scheduler_.Remove(sequence);
-  RequestObserver* observer = sequence->observer;
-  FinishEvent event;
-  event.request = sequence->id;
-  event.reason = reason;
-  event.error = std::move(error);
-  event.prompt_tokens = static_cast<int64_t>(sequence->request.prompt.size());
-  event.generated_tokens = sequence->length() - event.prompt_tokens;
-  sequences_.erase(sequence->id);
-  observer->OnFinish(event);
-}
-
 EngineStats Engine::stats() const {
-  EngineStats stats;
+  EngineStats stats = stats_;
+  const BlockManager& blocks = scheduler_.blocks();
   stats.running = static_cast<int64_t>(scheduler_.running().size());
   stats.waiting = static_cast<int64_t>(scheduler_.waiting().size());
-  stats.kv_blocks = runner_->num_blocks() - 1;
+  stats.waiting_requests = waiting_requests_;
+  stats.kv_blocks = blocks.usable_blocks();
+  stats.kv_blocks_used = blocks.usable_blocks() - blocks.free_blocks();
+  stats.kv_blocks_cached = blocks.cached_blocks();
+  stats.prefix_queries = scheduler_.prefix_queries();
+  stats.prefix_hits = scheduler_.prefix_hits();
   stats.preemptions = scheduler_.preemptions();
-  stats.nan_rows = nan_rows_;
   stats.compiles_after_ready = runner_->cache().compiles_after_ready();
   return stats;
 }

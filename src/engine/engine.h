@@ -1,12 +1,19 @@
 // The step loop: requests in, tokens out to their observers. One thread at a time; an observer must not call back in,
 // except for Cancel.
 //
+// Each Step hands out the tokens of one step of the model. With EngineOptions::async_stepping the model runs on a
+// thread of its own and, where nothing depends on tokens not yet read, its next step is launched before the last one is
+// handed out: decode steps take their input from the token store inside the graph. A sequence may turn out to have
+// ended while it takes part in the next step: what that computes of it is dropped; its block was its own until then,
+// and whoever gets it next runs later. When Step returns with nothing left to do, no step is on its way.
+//
 // A step's error, or a NaN in one row's logits, ends the requests it concerns with an error; others go on.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
@@ -14,13 +21,17 @@
 #include "engine/engine_stats.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
+#include "engine/step_thread.h"
 #include "runner/model_runner.h"
 
 namespace deepinfer::engine {
 
 class Engine {
  public:
+  // The runner must outlive the engine and run no steps for anybody else meanwhile.
   explicit Engine(runner::ModelRunner* runner, EngineOptions options = {});
+  // Requests that are still there end without a word.
+  ~Engine();
 
   // Fails, naming the parameter, if the request can never run: an empty or too long prompt, ids outside the vocabulary,
   // bad sampling values; with kResourceExhausted if the queue is full. The observer must live until its last OnFinish.
@@ -29,19 +40,33 @@ class Engine {
   // Takes effect before the next step; unknown ids are ignored.
   void Cancel(int64_t id);
 
-  bool HasWork() const { return !sequences_.empty(); }
-  // Runs one step. Errors of requests and of steps go to the observers of those they end.
+  bool HasWork() const { return !requests_.empty(); }
+  // Hands out one step. Errors of requests and of steps go to the observers of those they end; an error here is a fault
+  // of this program (EngineOptions::check_invariants).
   Status Step();
   Status RunUntilIdle();
 
   EngineStats stats() const;
-  int64_t steps() const { return steps_; }
-  int64_t nan_rows() const { return nan_rows_; }
+  int64_t steps() const { return stats_.prefill_steps + stats_.decode_steps; }
+  int64_t nan_rows() const { return stats_.nan_rows; }
   const Scheduler& scheduler() const { return scheduler_; }
 
  private:
-  void DropCancelled();
-  void Deliver(const ScheduledSequence& entry, const runner::StepOutput& output);
+  Status CheckPrompt(const GenerationRequest& request, int64_t max_total) const;
+  void Enqueue(GenerationRequest request, int64_t max_total, RequestObserver* observer);
+  void EndCancelled();
+  void EndExpired(Clock::time_point now);
+  void EndRequest(int64_t id, FinishReason reason, const std::optional<Error>& error);
+
+  bool MayOverlap() const;
+  Status LaunchNext();
+  void CountStep(const LaunchedStep& step);
+  void Await(LaunchedStep* step);
+  void Drain();
+
+  void Deliver(LaunchedStep* step);
+  void DeliverOutput(const ScheduledSequence& entry, const runner::StepOutput& output);
+  bool DeliverPromptLogits(const ScheduledSequence& entry, const runner::StepOutput& output);
   void DeliverToken(Sequence* sequence, int64_t row, const runner::StepOutput& output);
   void FinishNan(Sequence* sequence, int64_t position);
   void Finish(Sequence* sequence, FinishReason reason, std::optional<Error> error = std::nullopt);
@@ -49,12 +74,21 @@ class Engine {
   runner::ModelRunner* runner_;
   EngineOptions options_;
   Scheduler scheduler_;
-  std::map<int64_t, std::unique_ptr<Sequence>> sequences_;
+  bool blocks_can_be_shared_;  // by the model's states
+  uint64_t hash_seed_;
+  std::map<int64_t, std::unique_ptr<ActiveRequest>> requests_;
+  std::vector<int64_t> cancelled_;
+  std::set<std::pair<Clock::time_point, int64_t>> deadlines_;
   int64_t next_id_ = 1;
-  runner::StepPlan plan_;
-  std::vector<ScheduledSequence> scheduled_;
-  int64_t steps_ = 0;
-  int64_t nan_rows_ = 0;
+  int64_t waiting_requests_ = 0;
+
+  LaunchedStep steps_[StepThread::kDepth];
+  LaunchedStep* in_flight_[StepThread::kDepth] = {};  // oldest first
+  int num_in_flight_ = 0;
+  std::unique_ptr<StepThread> thread_;  // null: steps run within Step
+
+  EngineStats stats_;
+  Clock::duration model_time_{};  // of this Step: running or waiting for the model
 };
 
 }  // namespace deepinfer::engine

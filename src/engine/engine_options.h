@@ -14,6 +14,8 @@ struct EngineOptions {
   // The next step is launched before the tokens of the last one are read, where it does not depend on them. Tokens and
   // their bits are the same either way.
   bool async_stepping = true;
+  // For tests: every plan and the state after every step are checked; Engine::Step fails where something is wrong.
+  bool check_invariants = false;
 };
 
 }  // namespace deepinfer::engine

@@ -22,7 +22,6 @@ struct EngineStats {
   int64_t prefix_queries = 0;    // looked up in the prefix cache
   int64_t prefix_hits = 0;       // of them, found
   int64_t prompt_tokens = 0;     // of accepted requests
-  int64_t computed_tokens = 0;   // in all steps
   int64_t generated_tokens = 0;  // delivered
   int64_t overrun_tokens = 0;    // computed for a sequence that had ended meanwhile, and dropped
 

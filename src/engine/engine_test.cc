@@ -67,7 +67,7 @@ TEST(EngineTest, RequestsThatArriveWhileOthersRun) {
   const auto runner = Open(3, 16);
   ASSERT_NE(runner, nullptr);
   const std::vector<GenerationRequest> requests = ManyRequests();
-  Engine engine(runner.get());
+  Engine engine(runner.get(), Checked());
   std::vector<Recorder> recorders(requests.size());
   size_t added = 0;
   while (added < requests.size() || engine.HasWork()) {
@@ -102,7 +102,7 @@ TEST(EngineTest, PreemptionChangesNoToken) {
     const auto runner = OpenScripted(FiveScripts(), TightOptions(6, tokens));
     ASSERT_NE(runner, nullptr);
     ASSERT_EQ(runner->num_blocks(), runner->max_blocks() + 1);
-    Engine engine(runner.get());
+    Engine engine(runner.get(), Checked());
     std::vector<Recorder> recorders(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) ASSERT_TRUE(engine.Add(requests[i], &recorders[i]));
     RunChecked(&engine);
@@ -162,7 +162,7 @@ TEST(EngineTest, PromptLogitsAloneMayFillTheContext) {
 TEST(EngineTest, CancelBeforeDuringAndAfter) {
   const auto runner = Open(2, 16);
   ASSERT_NE(runner, nullptr);
-  Engine engine(runner.get());
+  Engine engine(runner.get(), Checked());
   std::vector<Recorder> recorders(4);
   std::vector<int64_t> ids;
   for (int i = 0; i < 4; ++i) {
@@ -192,7 +192,7 @@ TEST(EngineTest, CancelBeforeDuringAndAfter) {
 TEST(EngineTest, AnObserverMayEndItsRequest) {
   const auto runner = Open();
   ASSERT_NE(runner, nullptr);
-  Engine engine(runner.get());
+  Engine engine(runner.get(), Checked());
   std::vector<Recorder> recorders(2);
   recorders[0].on_token = [](const TokenEvent& event) { return event.id != 103; };
   ASSERT_TRUE(engine.Add(ScriptRequest(4, 5), &recorders[0]));
@@ -235,7 +235,7 @@ TEST(EngineTest, ANanInPromptLogitsIsAnErrorToo) {
   json["nan_at"] = {{0, 0}};
   const auto runner = OpenScripted(json, SmallOptions(6, 32));
   ASSERT_NE(runner, nullptr);
-  Engine engine(runner.get());
+  Engine engine(runner.get(), Checked());
   Recorder bad, good;
   for (const auto& [script, recorder] : {std::pair(0, &bad), std::pair(3, &good)}) {
     GenerationRequest request = ScriptRequest(script, 9);
@@ -255,7 +255,7 @@ TEST(EngineTest, ANanEndsItsRequestAndNoOther) {
   json["nan_at"] = {{4, 5}, {0, 0}};
   const auto runner = OpenScripted(json, SmallOptions(6, 32));
   ASSERT_NE(runner, nullptr);
-  Engine engine(runner.get());
+  Engine engine(runner.get(), Checked());
   std::vector<GenerationRequest> requests = {ScriptRequest(3, 20), ScriptRequest(4, 20), ScriptRequest(1, 9),
                                              ScriptRequest(0, 11), ScriptRequest(3, 2)};
   std::vector<Recorder> recorders(requests.size());
@@ -291,7 +291,7 @@ std::string RefusedFor(Engine* engine, const GenerationRequest& request) {
 TEST(EngineTest, InvalidRequestsNameTheParameter) {
   const auto runner = Open();
   ASSERT_NE(runner, nullptr);
-  Engine engine(runner.get());
+  Engine engine(runner.get(), Checked());
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
   const auto with = [](auto change) {
@@ -373,7 +373,7 @@ TEST(EngineTest, AFailedStepEndsOnlyTheRequestsInIt) {
   ASSERT_TRUE(loaded);
   auto runner = runner::ModelRunner::Create(std::move(*loaded), std::move(backend), SmallOptions(1, 32));
   ASSERT_TRUE(runner) << runner.error().ToString();
-  Engine engine(runner->get());
+  Engine engine(runner->get(), Checked(/*async_stepping=*/false));
   std::vector<Recorder> recorders(2);
   ASSERT_TRUE(engine.Add(ScriptRequest(4, 5), &recorders[0]));
   ASSERT_TRUE(engine.Add(ScriptRequest(3, 5), &recorders[1]));  // waits: there is one slot

@@ -11,14 +11,25 @@ int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+void Insert(Sequence* sequence, std::vector<Sequence*>* ordered) {
+  const auto before = [](const Sequence* a, const Sequence* b) { return a->Before(*b); };
+  ordered->insert(std::upper_bound(ordered->begin(), ordered->end(), sequence, before), sequence);
+}
+
 }  // namespace
 
-Scheduler::Scheduler(SchedulerLimits limits, int64_t num_blocks) : limits_(limits), blocks_(num_blocks) {
+Scheduler::Scheduler(SchedulerLimits limits, int64_t num_blocks)
+    : limits_(limits), blocks_(num_blocks, limits.block_size) {
   for (int64_t slot = limits.max_seqs - 1; slot >= 0; --slot) free_slots_.push_back(static_cast<int32_t>(slot));
+  running_.reserve(static_cast<size_t>(limits.max_seqs));
+}
+
+bool Scheduler::CanHold(int64_t tokens) const {
+  return CeilDiv(tokens, limits_.block_size) <= blocks_.usable_blocks();
 }
 
 void Scheduler::Add(Sequence* sequence) {
-  waiting_.push_back(sequence);
+  Insert(sequence, &waiting_);
 }
 
 void Scheduler::Remove(Sequence* sequence) {
@@ -31,18 +42,70 @@ void Scheduler::Remove(Sequence* sequence) {
 }
 
 bool Scheduler::Admit() {
-  if (waiting_.empty() || free_slots_.empty()) return false;
-  Sequence* sequence = waiting_.front();
-  const int64_t chunk = ChunkFor(*sequence, limits_.max_tokens, limits_.max_seqs);
-  if (!blocks_.Grow(&sequence->block_table, CeilDiv(chunk, limits_.block_size))) return false;
+  if (free_slots_.empty()) return false;
+  const auto first = std::find_if(waiting_.begin(), waiting_.end(), [](Sequence* s) { return s->may_start(); });
+  if (first == waiting_.end() || !TakeBlocks(*first)) return false;
+  Sequence* sequence = *first;
   sequence->slot = free_slots_.back();
   free_slots_.pop_back();
-  waiting_.erase(waiting_.begin());
-  running_.push_back(sequence);
+  waiting_.erase(first);
+  Insert(sequence, &running_);
   return true;
 }
 
-bool Scheduler::Next(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled) {
+// Blocks for the first chunk, those that hold it already among them.
+bool Scheduler::TakeBlocks(Sequence* sequence) {
+  ReusePrefix(sequence);
+  const int64_t chunk = ChunkFor(*sequence, limits_.max_tokens, limits_.max_seqs);
+  if (!blocks_.Grow(&sequence->block_table, CeilDiv(sequence->computed + chunk, limits_.block_size))) {
+    blocks_.Release(&sequence->block_table);
+    sequence->computed = 0;
+    return false;
+  }
+  CountReuse(sequence);
+  return true;
+}
+
+std::span<const int32_t> Scheduler::TokensOf(const Sequence& sequence, int64_t block) const {
+  return std::span<const int32_t>(sequence.tokens).subspan(block * limits_.block_size, limits_.block_size);
+}
+
+void Scheduler::HashBlocks(Sequence* sequence, int64_t blocks) const {
+  std::vector<BlockHash>& hashes = sequence->hashes;
+  for (auto block = static_cast<int64_t>(hashes.size()); block < blocks; ++block) {
+    const BlockHash& parent = hashes.empty() ? sequence->owner->root : hashes.back();
+    hashes.push_back(ChainHash(parent, TokensOf(*sequence, block)));
+  }
+}
+
+// At least one token is computed, for its logits: where everything was found, the last one, and it is not written.
+void Scheduler::ReusePrefix(Sequence* sequence) {
+  sequence->computed = sequence->reused = sequence->published = 0;
+  if (!sequence->owner->shares_blocks || sequence->wants_prompt_logits()) return;
+  const int64_t full = sequence->length() / limits_.block_size;
+  HashBlocks(sequence, full);
+  int64_t found = 0;
+  for (; found < full; ++found) {
+    const int32_t block = blocks_.Find(sequence->hashes[found], TokensOf(*sequence, found));
+    if (block < 0) break;
+    blocks_.Share(&sequence->block_table, block);
+  }
+  sequence->published = found;
+  sequence->reused = found * limits_.block_size;
+  sequence->computed = std::min(sequence->reused, sequence->length() - 1);
+}
+
+void Scheduler::CountReuse(Sequence* sequence) {
+  if (sequence->choice > 0 || sequence->owner->started) return;
+  sequence->owner->cached_tokens = sequence->computed;
+  if (!sequence->owner->shares_blocks) return;
+  prefix_queries_ += sequence->length();
+  prefix_hits_ += sequence->computed;
+}
+
+bool Scheduler::Next(Preemption preemption, runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled) {
+  preemption_ = preemption;
+  const bool last_was_prefill = last_was_prefill_;
   int64_t preemptions = 0;
   do {
     preemptions = preemptions_;
@@ -50,35 +113,54 @@ bool Scheduler::Next(runner::StepPlan* plan, std::vector<ScheduledSequence>* sch
     }
     const bool prefill_first = !last_was_prefill_;
     last_was_prefill_ = prefill_first;
-    if (prefill_first ? PlanPrefill(plan, scheduled) : PlanDecode(plan, scheduled)) return true;
-    last_was_prefill_ = !prefill_first;
-    if (prefill_first ? PlanDecode(plan, scheduled) : PlanPrefill(plan, scheduled)) return true;
+    bool planned = prefill_first ? PlanPrefill(plan, scheduled) : PlanDecode(plan, scheduled);
+    if (!planned) {
+      last_was_prefill_ = !prefill_first;
+      planned = prefill_first ? PlanDecode(plan, scheduled) : PlanPrefill(plan, scheduled);
+    }
+    if (planned) {
+      Commit(*scheduled);
+      return true;
+    }
     // The only decoding sequence may have given up its own blocks: an older prompt that waits for them can go on now.
   } while (preemptions_ != preemptions);
+  last_was_prefill_ = last_was_prefill;
   return false;
+}
+
+void Scheduler::Commit(const std::vector<ScheduledSequence>& scheduled) {
+  for (const ScheduledSequence& entry : scheduled) {
+    Sequence* sequence = entry.sequence;
+    sequence->computed += entry.num_tokens;
+    if (!entry.samples || sequence->length() >= sequence->max_total) continue;
+    ++sequence->pending;
+    sequence->last_in_store = true;
+  }
 }
 
 // Prompt logits need a row for every token, so they bound the chunk by the rows that are left.
 int64_t Scheduler::ChunkFor(const Sequence& sequence, int64_t tokens_left, int64_t rows_left) const {
-  const int64_t chunk = std::min(sequence.length() - sequence.computed, tokens_left);
-  return sequence.request.prompt_logits ? std::min(chunk, rows_left) : chunk;
+  const int64_t chunk = std::min(sequence.to_compute(), tokens_left);
+  return sequence.wants_prompt_logits() ? std::min(chunk, rows_left) : chunk;
 }
 
 bool Scheduler::EnsureBlocks(Sequence* sequence, int64_t tokens) {
   const int64_t blocks = CeilDiv(tokens, limits_.block_size);
   while (!blocks_.Grow(&sequence->block_table, blocks)) {
-    Sequence* youngest = running_.back();
-    Preempt(youngest);
-    if (youngest == sequence) return false;
+    if (preemption_ == Preemption::kForbidden) return false;
+    Sequence* last = running_.back();
+    Preempt(last);
+    if (last == sequence) return false;
   }
   return true;
 }
 
 void Scheduler::Preempt(Sequence* sequence) {
+  DI_CHECK(sequence->pending == 0);
   ++preemptions_;
   Remove(sequence);
   sequence->computed = 0;
-  waiting_.insert(waiting_.begin(), sequence);
+  Insert(sequence, &waiting_);
 }
 
 void Scheduler::AddRow(const Sequence& sequence, int32_t token, bool samples, runner::StepPlan* plan) const {
@@ -93,7 +175,7 @@ void Scheduler::AddRow(const Sequence& sequence, int32_t token, bool samples, ru
     row.min_p = static_cast<float>(params.min_p);
     row.want_logprobs = params.logprobs;
     if (row.temperature > 0)
-      row.uniform = Uniform(params.seed, params.choice, static_cast<uint64_t>(sequence.length()));
+      row.uniform = Uniform(params.seed, params.choice + sequence.choice, static_cast<uint64_t>(sequence.length()));
   }
   plan->rows.push_back(row);
 }
@@ -103,10 +185,12 @@ void Scheduler::AddRequest(Sequence* sequence, int64_t num_tokens, runner::StepP
   for (int64_t i = 0; i < num_tokens; ++i) {
     const int64_t position = sequence->computed + i;
     const int32_t block = sequence->block_table[position / limits_.block_size];
+    const bool written = position >= sequence->reused;
     plan->tokens.push_back(decode ? -1 : sequence->tokens[position]);
     if (decode) plan->token_slots.push_back(sequence->slot);
     plan->positions.push_back(static_cast<int32_t>(position));
-    plan->slots.push_back(static_cast<int32_t>(block * limits_.block_size + position % limits_.block_size));
+    plan->slots.push_back(written ? static_cast<int32_t>(block * limits_.block_size + position % limits_.block_size)
+                                  : -1);
   }
   plan->query_start.push_back(static_cast<int32_t>(plan->num_tokens()));
   plan->block_tables.push_back(&sequence->block_table);
@@ -116,9 +200,7 @@ bool Scheduler::PlanPrefill(runner::StepPlan* plan, std::vector<ScheduledSequenc
   plan->Clear();
   plan->phase = models::Phase::kPrefill;
   scheduled->clear();
-  // Preemption reorders running_, so the candidates are walked by index and checked again.
-  for (size_t i = 0; i < running_.size(); ++i) {
-    Sequence* sequence = running_[i];
+  for (Sequence* sequence : running_) {
     const int64_t rows_left = limits_.max_seqs - static_cast<int64_t>(plan->rows.size());
     const int64_t chunk = ChunkFor(*sequence, limits_.max_tokens - plan->num_tokens(), rows_left);
     if (sequence->ready_to_decode() || chunk <= 0 || rows_left <= 0) continue;
@@ -127,10 +209,11 @@ bool Scheduler::PlanPrefill(runner::StepPlan* plan, std::vector<ScheduledSequenc
     if (!blocks_.Grow(&sequence->block_table, CeilDiv(sequence->computed + chunk, limits_.block_size))) continue;
     const int64_t first_token = plan->num_tokens();
     AddRequest(sequence, chunk, plan);
-    ScheduledSequence entry{sequence, chunk, static_cast<int64_t>(plan->rows.size()), 0,
-                            sequence->computed + chunk == sequence->length()};
+    ScheduledSequence entry{sequence, sequence->computed,
+                            chunk,    static_cast<int64_t>(plan->rows.size()),
+                            0,        sequence->computed + chunk == sequence->length()};
     // One row per token if prompt logits are wanted, else the last one's if it samples.
-    const int64_t first_row = sequence->request.prompt_logits ? 0 : chunk - (entry.samples ? 1 : 0);
+    const int64_t first_row = sequence->wants_prompt_logits() ? 0 : chunk - (entry.samples ? 1 : 0);
     for (int64_t token = first_row; token < chunk; ++token) {
       AddRow(*sequence, static_cast<int32_t>(first_token + token), entry.samples && token == chunk - 1, plan);
       ++entry.num_rows;
@@ -138,10 +221,10 @@ bool Scheduler::PlanPrefill(runner::StepPlan* plan, std::vector<ScheduledSequenc
     scheduled->push_back(entry);
   }
   if (!scheduled->empty()) return true;
-  // Every prompt waits for blocks and nobody decodes: the oldest takes those of the youngest.
+  // Every prompt waits for blocks and nobody decodes: the first takes those of the last.
   const bool anyone_decodes =
       std::any_of(running_.begin(), running_.end(), [](Sequence* s) { return s->ready_to_decode(); });
-  if (running_.size() < 2 || anyone_decodes) return false;
+  if (preemption_ == Preemption::kForbidden || running_.size() < 2 || anyone_decodes) return false;
   Preempt(running_.back());
   return PlanPrefill(plan, scheduled);
 }
@@ -150,32 +233,38 @@ bool Scheduler::PlanDecode(runner::StepPlan* plan, std::vector<ScheduledSequence
   plan->Clear();
   plan->phase = models::Phase::kDecode;
   scheduled->clear();
-  // Blocks first: getting one may preempt a younger sequence, which must then not be in the plan.
+  // Blocks first: getting one may preempt a later sequence, which must then not be in the plan.
   for (size_t i = 0; i < running_.size(); ++i) {
-    if (running_[i]->ready_to_decode()) EnsureBlocks(running_[i], running_[i]->length());
+    if (!running_[i]->ready_to_decode() || EnsureBlocks(running_[i], running_[i]->length())) continue;
+    if (preemption_ == Preemption::kForbidden) return false;
   }
   for (Sequence* sequence : running_) {
     if (!sequence->ready_to_decode()) continue;
     const int64_t token = plan->num_tokens();
     AddRequest(sequence, 1, plan);
     AddRow(*sequence, static_cast<int32_t>(token), /*samples=*/true, plan);
-    scheduled->push_back({sequence, 1, token, 1, true});
+    scheduled->push_back({sequence, sequence->computed, 1, token, 1, true});
   }
   return !scheduled->empty();
 }
 
-Status Scheduler::CheckInvariants() const {
-  std::vector<const std::vector<int32_t>*> tables;
-  for (const Sequence* sequence : running_) {
-    tables.push_back(&sequence->block_table);
-    const int64_t covered = static_cast<int64_t>(sequence->block_table.size()) * limits_.block_size;
-    if (sequence->computed > covered) {
-      return MakeError(ErrorCode::kInternal, "scheduler", "sequence {} has {} tokens in {} places", sequence->id,
-                       sequence->computed, covered);
-    }
+void Scheduler::Computed(const ScheduledSequence& entry) {
+  Sequence* sequence = entry.sequence;
+  const int64_t computed = entry.first_token + entry.num_tokens;
+  if (sequence->choice == 0 && computed >= static_cast<int64_t>(sequence->request.prompt.size())) {
+    sequence->owner->prompt_ready = true;
   }
-  for (const Sequence* sequence : waiting_) tables.push_back(&sequence->block_table);
-  return blocks_.CheckInvariants(tables);
+  if (!sequence->owner->shares_blocks) return;
+  const int64_t full = computed / limits_.block_size;
+  HashBlocks(sequence, full);
+  for (; sequence->published < full; ++sequence->published) {
+    const int64_t block = sequence->published;
+    blocks_.Publish(sequence->block_table[block], sequence->hashes[block], TokensOf(*sequence, block));
+  }
+}
+
+void Scheduler::Distrust(Sequence* sequence) {
+  for (const int32_t block : sequence->block_table) blocks_.Forget(block);
 }
 
 }  // namespace deepinfer::engine

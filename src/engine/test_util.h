@@ -68,6 +68,14 @@ inline GenerationRequest Request(std::vector<int32_t> prompt, int64_t max_tokens
   return request;
 }
 
+// Every plan and every state is checked.
+inline EngineOptions Checked(bool async_stepping = true) {
+  EngineOptions options;
+  options.async_stepping = async_stepping;
+  options.check_invariants = true;
+  return options;
+}
+
 // Steps until nothing is left; stops with a failure if that takes more steps than any sound schedule would.
 inline void RunChecked(Engine* engine) {
   for (int step = 0; engine->HasWork(); ++step) {
@@ -81,8 +89,9 @@ inline void RunChecked(Engine* engine) {
 }
 
 // All requests at once, in a new engine.
-inline std::vector<Answer> RunAll(runner::ModelRunner* runner, const std::vector<GenerationRequest>& requests) {
-  Engine engine(runner);
+inline std::vector<Answer> RunAll(runner::ModelRunner* runner, const std::vector<GenerationRequest>& requests,
+                                  const EngineOptions& options = Checked()) {
+  Engine engine(runner, options);
   std::vector<Recorder> recorders(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     auto id = engine.Add(requests[i], &recorders[i]);

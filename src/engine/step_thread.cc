@@ -1,0 +1,81 @@
+#include "engine/step_thread.h"
+
+#include <algorithm>
+
+namespace deepinfer::engine {
+
+void LaunchedStep::KeepTables() {
+  if (tables_.size() < plan.block_tables.size()) tables_.resize(plan.block_tables.size());
+  for (size_t i = 0; i < plan.block_tables.size(); ++i) {
+    tables_[i] = *plan.block_tables[i];
+    plan.block_tables[i] = &tables_[i];
+  }
+}
+
+void LaunchedStep::KeepOutput() {
+  const size_t rows = plan.rows.size();
+  const bool logprobs =
+      std::any_of(plan.rows.begin(), plan.rows.end(), [](const auto& row) { return row.want_logprobs >= 0; });
+  const auto keep = [](auto* values, size_t count, auto* copy) {
+    copy->assign(values, values + count);
+    return copy->data();
+  };
+  output.sampled = keep(output.sampled, rows, &sampled_);
+  if (!logprobs) return;
+  const size_t top = rows * static_cast<size_t>(output.top_stride);
+  output.logprob = keep(output.logprob, rows, &logprob_);
+  output.top_ids = keep(output.top_ids, top, &top_ids_);
+  output.top_logprobs = keep(output.top_logprobs, top, &top_logprobs_);
+}
+
+void RunStep(runner::ModelRunner* runner, LaunchedStep* step) {
+  auto output = runner->Run(step->plan);
+  step->status = output ? Status() : Status(tl::unexpected(std::move(output.error())));
+  step->output = output ? *output : runner::StepOutput();
+}
+
+StepThread::StepThread(runner::ModelRunner* runner) : runner_(runner), thread_([this] { Loop(); }) {}
+
+StepThread::~StepThread() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  launched_.notify_one();
+  thread_.join();
+}
+
+void StepThread::Launch(LaunchedStep* step) {
+  step->KeepTables();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    DI_CHECK(queued_ < kDepth);
+    step->done_ = false;
+    queue_[queued_++] = step;
+  }
+  launched_.notify_one();
+}
+
+void StepThread::Wait(LaunchedStep* step) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  done_.wait(lock, [step] { return step->done_; });
+}
+
+void StepThread::Loop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    launched_.wait(lock, [this] { return stop_ || queued_ > 0; });
+    if (queued_ == 0) return;
+    LaunchedStep* step = queue_[0];
+    lock.unlock();
+    RunStep(runner_, step);
+    if (step->status) step->KeepOutput();
+    lock.lock();
+    std::copy(queue_ + 1, queue_ + queued_, queue_);
+    --queued_;
+    step->done_ = true;
+    done_.notify_one();
+  }
+}
+
+}  // namespace deepinfer::engine
