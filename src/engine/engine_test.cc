@@ -84,22 +84,11 @@ TEST(EngineTest, RequestsThatArriveWhileOthersRun) {
   ExpectScripts(requests, answers);
 }
 
-// Blocks of one full context only, so that sequences push each other out.
-runner::RunnerOptions TightOptions(int64_t max_num_seqs, int64_t max_num_batched_tokens) {
-  runner::RunnerOptions options = SmallOptions(max_num_seqs, max_num_batched_tokens);
-  const auto runner = OpenScripted(FiveScripts(), options);
-  if (runner == nullptr) return options;
-  const int64_t token_store = (max_num_seqs + 1) * 4;
-  const int64_t per_block = (runner->state_bytes() - token_store) / runner->num_blocks();
-  options.kv_cache_memory = per_block * runner->max_blocks();
-  return options;
-}
-
 TEST(EngineTest, PreemptionChangesNoToken) {
   std::vector<GenerationRequest> requests = ManyRequests();
   for (int i = 0; i < 6; ++i) requests.push_back(ScriptRequest(4, 90));  // 90 tokens more: the longest
   for (const int64_t tokens : {16, 64}) {
-    const auto runner = OpenScripted(FiveScripts(), TightOptions(6, tokens));
+    const auto runner = OpenScripted(FiveScripts(), TightOptions(SmallOptions(6, tokens)));
     ASSERT_NE(runner, nullptr);
     ASSERT_EQ(runner->num_blocks(), runner->max_blocks() + 1);
     Engine engine(runner.get(), Checked());
@@ -115,7 +104,7 @@ TEST(EngineTest, PreemptionChangesNoToken) {
 
 // A long prompt waits for blocks while a younger, shorter one decodes and takes the last: the younger must give way.
 TEST(EngineTest, ADecodingSequenceGivesWayToAnOlderPrompt) {
-  runner::RunnerOptions options = TightOptions(4, 96);
+  runner::RunnerOptions options = TightOptions(SmallOptions(4, 96));
   const auto runner = OpenScripted(FiveScripts(), options);
   ASSERT_NE(runner, nullptr);
   for (int64_t first = 4; first < 12; ++first) {
@@ -129,7 +118,7 @@ TEST(EngineTest, ADecodingSequenceGivesWayToAnOlderPrompt) {
 
 TEST(EngineTest, PromptLogitsComeOnceForEveryPositionDespitePreemption) {
   const auto roomy = Open(4, 64);
-  const auto tight = OpenScripted(FiveScripts(), TightOptions(4, 16));
+  const auto tight = OpenScripted(FiveScripts(), TightOptions(SmallOptions(4, 16)));
   ASSERT_TRUE(roomy != nullptr && tight != nullptr);
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 6; ++i) {

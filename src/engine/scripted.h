@@ -77,4 +77,35 @@ inline runner::RunnerOptions SmallOptions(int64_t max_num_seqs, int64_t max_num_
   return options;
 }
 
+// The same with KV blocks for `contexts` full contexts only, so that sequences push each other out.
+inline runner::RunnerOptions TightOptions(runner::RunnerOptions options, int64_t contexts = 1) {
+  const auto runner = OpenScripted(FiveScripts(), options);
+  if (runner == nullptr) return options;
+  const int64_t token_store = (options.max_num_seqs + 1) * 4;
+  const int64_t per_block = (runner->state_bytes() - token_store) / runner->num_blocks();
+  options.kv_cache_memory = per_block * runner->max_blocks() * contexts;
+  return options;
+}
+
+// A model whose logits are spread out: the tiny stored one.
+inline std::unique_ptr<runner::ModelRunner> OpenTinyLlama(const runner::RunnerOptions& options) {
+  const bool bf16 = options.activations == DType::kBF16;
+  return MustOpenOnCpu(std::string(DI_SOURCE_DIR) + "/tests/data/oracle/llama_" + (bf16 ? "bf16" : "f32"), options);
+}
+
+// Tokens, log-probabilities and how it ended.
+inline void ExpectSameAnswer(const Answer& left, const Answer& right) {
+  EXPECT_EQ(left.tokens, right.tokens);
+  EXPECT_EQ(left.reason, right.reason);
+  ASSERT_EQ(left.events.size(), right.events.size());
+  for (size_t n = 0; n < left.events.size(); ++n) {
+    EXPECT_EQ(left.events[n].logprob, right.events[n].logprob) << "token " << n;
+    ASSERT_EQ(left.events[n].top.size(), right.events[n].top.size()) << "token " << n;
+    for (size_t i = 0; i < left.events[n].top.size(); ++i) {
+      EXPECT_EQ(left.events[n].top[i].id, right.events[n].top[i].id) << "token " << n;
+      EXPECT_EQ(left.events[n].top[i].logprob, right.events[n].top[i].logprob) << "token " << n;
+    }
+  }
+}
+
 }  // namespace deepinfer::engine
