@@ -1,5 +1,6 @@
 #include "cpu/flatten.h"
 
+#include "ir/in_place.h"
 #include "passes/rewrite.h"
 
 namespace deepinfer::cpu {
@@ -175,11 +176,6 @@ class Flattener {
                            node.Str("target"));
         case ir::Op::kIndexPutInplace:
           return MakeError(ErrorCode::kInternal, "index_put_", "the graph was not functionalized");
-        case ir::Op::kIndexPut:
-          if (!IsState(node.operands[0])) node.operands[0] = Copy(node.operands[0], predicate);
-          Share(node.results[0], node.operands[0]);
-          Append(std::move(node), predicate);
-          break;
         case ir::Op::kReshape:
           if (IsState(node.operands[0])) {
             Append(std::move(node), predicate);
@@ -188,6 +184,11 @@ class Flattener {
           }
           break;
         default:
+          for (const ir::InPlace& in_place : ir::InPlaceOf(node)) {
+            ir::ValueId& operand = node.operands[in_place.operand];
+            if (!IsState(operand)) operand = Copy(operand, predicate);
+            Share(node.results[in_place.result], operand);
+          }
           Append(std::move(node), predicate);
       }
     }

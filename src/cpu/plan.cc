@@ -149,7 +149,9 @@ class PlanBuilder {
 
   // Projections read packed weights, everything else plain rows.
   Status MakeWeightRows(const ir::Node& node) {
-    if (node.op == ir::Op::kLinear || node.op == ir::Op::kMultiLinear) return {};
+    const bool linear =
+        node.op == ir::Op::kLinear || node.op == ir::Op::kMultiLinear || node.op == ir::Op::kGatedLinear;
+    if (linear) return {};
     for (const ValueId value : node.operands) {
       const ir::Input* input = plan_.step.f.FindInput(Root(value));
       if (input == nullptr || input->kind != ir::InputKind::kWeight) continue;

@@ -96,6 +96,8 @@ class ModuleBuilder {
   Builder Function(std::string name);
   bool HasFunction(const std::string& name) const { return module_.Find(name) != nullptr; }
   void SetLiveCounts(Value metadata) { module_.live_counts = metadata.id; }
+  // For graphs that are recorded with mutation as values: an output is the new content of a state.
+  void AddAlias(const std::string& function, Alias alias) { module_.io_map[function].push_back(alias); }
 
   const Module& module() const { return module_; }
   Result<Module> Finish();  // verified (ir/verify.h); the builder is empty afterwards

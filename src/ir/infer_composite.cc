@@ -118,15 +118,59 @@ Result<Types> InferLinear(const InferContext& c) {
   return results;
 }
 
+Status CheckActivation(const InferContext& c) {
+  const std::string activation = c.node.Str("activation");
+  if (activation == "silu" || activation == "gelu_tanh") return {};
+  return TypeError(c, "activation must be silu or gelu_tanh, got '{}'", activation);
+}
+
 Result<Types> InferGlu(const InferContext& c) {
   DI_RETURN_IF_ERROR(ExpectFloat(c, 0));
   DI_RETURN_IF_ERROR(Expect(c, 1, c.operands[0]));
-  const std::string activation = c.node.Str("activation");
-  if (activation != "silu" && activation != "gelu_tanh") {
-    return TypeError(c, "activation must be silu or gelu_tanh, got '{}'", activation);
-  }
+  DI_RETURN_IF_ERROR(CheckActivation(c));
   DI_ASSIGN_OR_RETURN(Type type, MergeShapes(c, c.operands[0], c.operands[1]));
   return Types{type};
+}
+
+// gated_linear(x [T,K], gate [N,K], up [N,K], biases [N] of both?) {activation, dtype} -> [T,N]
+Result<Types> InferGatedLinear(const InferContext& c) {
+  DI_RETURN_IF_ERROR(ExpectFloat(c, 0));
+  DI_RETURN_IF_ERROR(ExpectRank(c, 0, 2));
+  DI_RETURN_IF_ERROR(CheckActivation(c));
+  if (c.operands.size() == 4) return TypeError(c, "needs both biases or none");
+  DI_ASSIGN_OR_RETURN(const Type type, LinearResult(c, 1));
+  DI_ASSIGN_OR_RETURN(const Type up, LinearResult(c, 2));
+  if (type != up) return TypeError(c, "gate and up give {} and {}", ToString(type), ToString(up));
+  for (size_t bias = 3; bias < c.operands.size(); ++bias) DI_RETURN_IF_ERROR(CheckBias(c, bias, type));
+  return Types{type};
+}
+
+// moe(x [T,H], logits [T,E], gate [E*F,H], up [E*F,H], down [E*H,F]) {top_k, normalise, activation} -> [T,H]
+Result<Types> InferMoe(const InferContext& c) {
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    DI_RETURN_IF_ERROR(ExpectFloat(c, i));
+    DI_RETURN_IF_ERROR(ExpectRank(c, i, 2));
+  }
+  for (size_t i = 2; i < 5; ++i) DI_RETURN_IF_ERROR(ExpectRank(c, i, 2));
+  DI_RETURN_IF_ERROR(CheckActivation(c));
+  const Type& x = c.operands[0];
+  const Type& logits = c.operands[1];
+  const int64_t experts = logits.dims[1].size, width = x.dims[1].size, inner = c.operands[4].dims[1].size;
+  if (logits.dims[0].size != x.dims[0].size) {
+    return TypeError(c, "{} are not one row for each of {}", ToString(logits), ToString(x));
+  }
+  const auto fits = [&](size_t operand, int64_t rows, int64_t columns) {
+    const Type& type = c.operands[operand];
+    return rows > 0 && type.dims[0].size % rows == 0 && type.dims[0].size / rows == experts &&
+           type.dims[1].size == columns;
+  };
+  if (!fits(2, inner, width) || !fits(3, inner, width) || !fits(4, width, inner)) {
+    return TypeError(c, "the weights {}, {}, {} do not hold {} experts for {}", ToString(c.operands[2]),
+                     ToString(c.operands[3]), ToString(c.operands[4]), experts, ToString(x));
+  }
+  const int64_t k = c.node.Int("top_k");
+  if (k < 1 || k > experts) return TypeError(c, "top_k = {} of {} experts", k, experts);
+  return Types{x};
 }
 
 // paged_slot_indices(slots i32[T]) {block_size, blocks} -> block, offset i32[T]
@@ -137,6 +181,38 @@ Result<Types> InferSlotIndices(const InferContext& c) {
   if (size < 1 || blocks < 1) return TypeError(c, "needs block_size and blocks >= 1");
   if (size > INT32_MAX / blocks) return TypeError(c, "{} blocks of {} slots do not fit in i32", blocks, size);
   return Types{c.operands[0], c.operands[0]};
+}
+
+// rope_kv_write(q [T,Hq,D], k [T,H,D], v [T,H,D], cos f32[T,h], sin f32[T,h], block i32[T], offset i32[T],
+// k_cache [N,H,B,D], v_cache [N,H,B,D], norm weights [D] of q and k?) {interleaved, eps, offset} -> turned q, both
+// caches
+Result<Types> InferRopeKvWrite(const InferContext& c) {
+  if (c.operands.size() == 10) return TypeError(c, "needs the norms of both q and k or none");
+  for (const size_t i : {size_t{0}, size_t{1}, size_t{7}}) DI_RETURN_IF_ERROR(ExpectFloat(c, i));
+  DI_RETURN_IF_ERROR(ExpectRank(c, 0, 3));
+  DI_RETURN_IF_ERROR(ExpectRank(c, 3, 2));
+  DI_RETURN_IF_ERROR(ExpectRank(c, 7, 4));
+  const Type& q = c.operands[0];
+  const Type& cache = c.operands[7];
+  const Dim tokens = q.dims[0], width = q.dims[2];
+  const Type rows(q.dtype, {tokens, cache.dims[1], width});
+  DI_RETURN_IF_ERROR(Expect(c, 1, rows));
+  DI_RETURN_IF_ERROR(Expect(c, 2, rows));
+  const Type table(DType::kF32, {tokens, c.operands[3].dims[1]});
+  DI_RETURN_IF_ERROR(Expect(c, 3, table));
+  DI_RETURN_IF_ERROR(Expect(c, 4, table));
+  DI_RETURN_IF_ERROR(Expect(c, 5, Type(DType::kI32, {tokens})));
+  DI_RETURN_IF_ERROR(Expect(c, 6, Type(DType::kI32, {tokens})));
+  if (2 * table.dims[1].size > width.size || cache.dims[3].size != width.size) {
+    return TypeError(c, "{} rotated pairs and the cache {} do not fit {}", table.dims[1].size, ToString(cache),
+                     ToString(q));
+  }
+  DI_RETURN_IF_ERROR(Expect(c, 8, cache));
+  for (size_t i = 9; i < c.operands.size(); ++i) {
+    DI_RETURN_IF_ERROR(ExpectFloat(c, i));
+    DI_RETURN_IF_ERROR(Expect(c, i, Type(c.operands[i].dtype, {width})));
+  }
+  return Types{q, cache, c.operands[8]};
 }
 
 // paged_attention(q [T,Hq,D], k [N,H,B,D], v [N,H,B,D], block_tables i32[Q,M], query_start i32[Q+1], positions i32[T])
@@ -202,6 +278,12 @@ Result<Types> InferComposite(const InferContext& c) {
       return InferLinear(c);
     case Op::kGlu:
       return InferGlu(c);
+    case Op::kGatedLinear:
+      return InferGatedLinear(c);
+    case Op::kMoe:
+      return InferMoe(c);
+    case Op::kRopeKvWrite:
+      return InferRopeKvWrite(c);
     case Op::kPagedSlotIndices:
       return InferSlotIndices(c);
     case Op::kPagedAttention:

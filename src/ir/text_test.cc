@@ -126,6 +126,13 @@ class EveryOp {
     const Value y = One(Op::kLinear, {h, encoded}, {{"dtype", std::string("f32")}});
     All(Op::kMultiLinear, {h, encoded, encoded}, {{"weights", int64_t{2}}});
     One(Op::kGlu, {y, y}, {{"activation", std::string("silu")}});
+    One(Op::kGatedLinear, {h, encoded, encoded}, {{"activation", std::string("gelu_tanh")}});
+    const Value experts = In("down", Type::Weight(Encoding::kQ8_0, {64, 32}), InputKind::kWeight);
+    One(Op::kMoe, {h, In("router", Type(DType::kF32, {{4, DimTag::kTokens}, 2})), encoded, encoded, experts},
+        {{"activation", std::string("silu")}, {"top_k", int64_t{1}}, {"normalise", int64_t{1}}});
+    const Value state = b_->Input("k_state", InputKind::kState, Type(DType::kF32, {5, 2, 4, 8}));
+    const Value other = b_->Input("v_state", InputKind::kState, Type(DType::kF32, {5, 2, 4, 8}));
+    All(Op::kRopeKvWrite, {heads, heads, heads, table[0], table[1], ids_, ids_, state, other});
     All(Op::kPagedSlotIndices, {ids_}, {{"block_size", int64_t{4}}, {"blocks", int64_t{5}}});
     const Value cache = In("cache", Type(DType::kF32, {5, 1, 4, 8}));
     const Value tables = In("tables", Type(DType::kI32, {{2, DimTag::kRequests}, 3}));

@@ -4,6 +4,7 @@
 
 #include "ir/callees.h"
 #include "ir/collective.h"
+#include "ir/in_place.h"
 #include "ir/infer.h"
 
 namespace deepinfer::ir {
@@ -42,11 +43,7 @@ Status CheckNode(const Module& module, const Function& function, const Node& nod
 // The values that a node overwrites in place: operand ids.
 std::vector<ValueId> Overwritten(const Module& module, const Node& node) {
   std::vector<ValueId> values;
-  if (node.op == Op::kIndexPut) values.push_back(node.operands[0]);
-  if (node.op == Op::kCustomCall) {
-    const std::vector<int64_t> pairs = node.Ints("alias_outputs");
-    for (size_t i = 1; i < pairs.size(); i += 2) values.push_back(node.operands[pairs[i]]);
-  }
+  for (const InPlace& in_place : InPlaceOf(node)) values.push_back(node.operands[in_place.operand]);
   const size_t first = node.op == Op::kCase ? 1 : 0;
   for (const std::string& callee : CalleesOf(node)) {
     const auto aliases = module.io_map.find(callee);

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "ir/in_place.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -17,9 +18,9 @@ struct NodeKey {
   bool operator<(const NodeKey& other) const { return Tie() < other.Tie(); }
 };
 
-// index_put overwrites its operand, structural ops may do anything: they are never merged.
+// What overwrites an operand, and structural ops may do anything: they are never merged.
 bool Mergeable(const ir::Node& node) {
-  return InfoOf(node.op).kind != ir::OpKind::kStructural && IsPure(node) && node.op != ir::Op::kIndexPut;
+  return InfoOf(node.op).kind != ir::OpKind::kStructural && IsPure(node) && ir::InPlaceOf(node).empty();
 }
 
 bool MergeEqualNodes(ir::Function* f) {

@@ -1,6 +1,9 @@
 // Composites that the backend has no kernel for become primitives.
 #include "ir/composites/decompose.h"
 
+#include <algorithm>
+
+#include "ir/in_place.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -11,9 +14,12 @@ namespace {
 Result<ir::Module> RecordDecomposition(const ir::Function& f, const ir::Node& node) {
   ir::ModuleBuilder module;
   ir::Builder b = module.Entry(ToString(node.op));
+  const std::vector<ir::InPlace> in_place = ir::InPlaceOf(node);
   std::vector<ir::Value> operands;
   for (size_t i = 0; i < node.operands.size(); ++i) {
-    operands.push_back(b.Input(fmt::format("operand{}", i), ir::InputKind::kArgument, f.TypeOf(node.operands[i])));
+    const bool overwritten = std::ranges::any_of(in_place, [&](const ir::InPlace& each) { return each.operand == i; });
+    const ir::InputKind kind = overwritten ? ir::InputKind::kState : ir::InputKind::kArgument;
+    operands.push_back(b.Input(fmt::format("operand{}", i), kind, f.TypeOf(node.operands[i])));
   }
   for (const ir::Value result : ir::Decompose(b, node, operands)) b.Output("result", result);
   return module.Finish();

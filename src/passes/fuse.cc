@@ -2,19 +2,12 @@
 #include <map>
 #include <tuple>
 
+#include "ir/in_place.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
 namespace deepinfer::passes {
 namespace {
-
-std::vector<int> DefiningNode(const ir::Function& f) {
-  std::vector<int> definition(f.types.size(), -1);
-  for (size_t i = 0; i < f.nodes.size(); ++i) {
-    for (const ir::ValueId result : f.nodes[i].results) definition[result] = static_cast<int>(i);
-  }
-  return definition;
-}
 
 bool AreInputs(const ir::Function& f, const ir::Node& node, size_t first) {
   for (size_t i = first; i < node.operands.size(); ++i) {
@@ -36,7 +29,7 @@ bool FuseAddNormIn(ir::Function* f) {
     const ir::Node& add = f->nodes[at];
     bool pinned = false;
     for (const ir::Node* between = &add + 1; between != &norm; ++between) {
-      const bool may_write = between->op == ir::Op::kIndexPut || InfoOf(between->op).kind == ir::OpKind::kStructural;
+      const bool may_write = !ir::InPlaceOf(*between).empty() || InfoOf(between->op).kind == ir::OpKind::kStructural;
       for (const ir::ValueId operand : between->operands) {
         pinned = pinned || operand == sum;
         pinned = pinned || (may_write && (operand == add.operands[0] || operand == add.operands[1]));
@@ -49,11 +42,7 @@ bool FuseAddNormIn(ir::Function* f) {
     dead[at] = true;
     changed = true;
   }
-  std::vector<ir::Node> nodes;
-  for (size_t i = 0; i < f->nodes.size(); ++i) {
-    if (!dead[i]) nodes.push_back(std::move(f->nodes[i]));
-  }
-  f->nodes = std::move(nodes);
+  RemoveNodes(dead, f);
   return changed;
 }
 

@@ -35,6 +35,8 @@ Result<bool> InlineCalls(ir::Module* module, const PassContext& context);
 Result<bool> InlineBreaks(ir::Module* module, const PassContext& context);
 Result<bool> DecomposeUnclaimed(ir::Module* module, const PassContext& context);
 Result<bool> FuseAddNorm(ir::Module* module, const PassContext& context);
+Result<bool> FuseGlu(ir::Module* module, const PassContext& context);
+Result<bool> FuseRopeKv(ir::Module* module, const PassContext& context);
 Result<bool> FuseLinears(ir::Module* module, const PassContext& context);
 Result<bool> NarrowDots(ir::Module* module, const PassContext& context);
 Result<bool> ConstantFold(ir::Module* module, const PassContext& context);

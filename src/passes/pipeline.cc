@@ -13,6 +13,8 @@ const std::vector<Pass>& AllPasses() {
       {"inline_breaks", InlineBreaks, "bodies of breaks become part of the graph"},
       {"inline_calls", InlineCalls, "outlined layers become part of the graph"},
       {"fuse_add_norm", FuseAddNorm, "add + rms_norm becomes add_rms_norm"},
+      {"fuse_glu", FuseGlu, "gate and up projections and their glu become gated_linear"},
+      {"fuse_rope_kv", FuseRopeKv, "rotations and the writes of K and V become rope_kv_write"},
       {"fuse_linears", FuseLinears, "projections of one input become multi_linear"},
       {"decompose", DecomposeUnclaimed, "composites without a kernel become primitives"},
       {"narrow_dots", NarrowDots, "a dot of two values widened from bf16 reads them as bf16"},

@@ -22,6 +22,31 @@ bool IsPure(const ir::Node& node) {
   return node.op != ir::Op::kBreak && node.op != ir::Op::kCustomCall && node.op != ir::Op::kIndexPutInplace;
 }
 
+std::vector<int> DefiningNode(const ir::Function& f) {
+  std::vector<int> definition(f.types.size(), -1);
+  for (size_t i = 0; i < f.nodes.size(); ++i) {
+    for (const ir::ValueId result : f.nodes[i].results) definition[result] = static_cast<int>(i);
+  }
+  return definition;
+}
+
+std::vector<int> CountUses(const ir::Function& f) {
+  std::vector<int> uses(f.types.size(), 0);
+  for (const ir::Node& node : f.nodes) {
+    for (const ir::ValueId operand : node.operands) ++uses[operand];
+  }
+  for (const ir::Output& output : f.outputs) ++uses[output.value];
+  return uses;
+}
+
+void RemoveNodes(const std::vector<bool>& dead, ir::Function* f) {
+  std::vector<ir::Node> nodes;
+  for (size_t i = 0; i < f->nodes.size(); ++i) {
+    if (!dead[i]) nodes.push_back(std::move(f->nodes[i]));
+  }
+  f->nodes = std::move(nodes);
+}
+
 std::vector<ir::ValueId> Splice(const ir::Function& callee, const std::vector<ir::ValueId>& operands,
                                 ir::Function* target, std::vector<ir::Node>* nodes) {
   std::vector<ir::ValueId> map(callee.types.size(), ir::kNoValue);

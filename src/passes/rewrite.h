@@ -24,6 +24,13 @@ class Substitution {
 
 bool IsPure(const ir::Node& node);  // may be removed when unused, and merged with an equal node
 
+// By value: the node of `f` that defines it, -1 for inputs; and how many operands and outputs read it.
+std::vector<int> DefiningNode(const ir::Function& f);
+std::vector<int> CountUses(const ir::Function& f);
+
+// Removes the nodes that are marked.
+void RemoveNodes(const std::vector<bool>& dead, ir::Function* f);
+
 // Appends callee's nodes to *nodes as part of `target`, with callee's inputs bound to `operands`. Returns the values of
 // callee's outputs.
 std::vector<ir::ValueId> Splice(const ir::Function& callee, const std::vector<ir::ValueId>& operands,

@@ -121,7 +121,10 @@ Result<Vals> Lower(const LowerContext& c) {
     case Op::kLinear:
     case Op::kMultiLinear:
     case Op::kGlu:
+    case Op::kGatedLinear:
+    case Op::kMoe:
     case Op::kPagedSlotIndices:
+    case Op::kRopeKvWrite:
     case Op::kPagedAttention:
     case Op::kSample:
     case Op::kTopLogprobs:

@@ -158,6 +158,161 @@ void RecordGlu(const Problem& p, Recorder* r) {
   r->Out(r->b().Emit(p.op, {gate, up}, {{"activation", p.Str("activation", "silu")}}), slack);
 }
 
+// Products of x [T,K] and the rows [n_begin, n_end) of w [N,K], and how far they may be off in f32.
+struct Products {
+  std::vector<double> value, slack;
+};
+Products ProductsOf(const std::vector<double>& x, const float* w, int64_t k, int64_t n) {
+  Products products;
+  for (size_t row = 0; row < x.size() / static_cast<size_t>(k); ++row) {
+    double squares = 1e-30;
+    for (int64_t i = 0; i < k; ++i) squares += x[row * k + i] * x[row * k + i];
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t i = 0; i < k; ++i) sum += x[row * k + i] * w[j * k + i];
+      products.value.push_back(sum);
+      const double largest = MaxAbs({w + j * k, w + (j + 1) * k});
+      products.slack.push_back(16 * kHalfUlp * std::sqrt(squares * static_cast<double>(k)) * largest);
+    }
+  }
+  return products;
+}
+
+double Activate(const std::string& activation, double g) {
+  if (activation == "silu") return g / (1 + std::exp(-g));
+  return 0.5 * g * (1 + std::tanh(0.7978845608028654 * (g + 0.044715 * g * g * g)));
+}
+
+// act(g) * u, where g and u are off by their slack and one rounding to `dtype`. An activation's slope is below 1.2, and
+// what it rounds itself is as for glu.
+Products Gate(const Products& gate, const Products& up, const std::string& activation, DType dtype) {
+  Products hidden;
+  for (size_t i = 0; i < gate.value.size(); ++i) {
+    const double g = gate.value[i], u = up.value[i], active = Activate(activation, g);
+    const double g_off = gate.slack[i] + UlpOf(dtype) * std::fabs(g), u_off = up.slack[i] + UlpOf(dtype) * std::fabs(u);
+    hidden.value.push_back(active * u);
+    hidden.slack.push_back(1.2 * g_off * (std::fabs(u) + u_off) + std::fabs(active) * u_off +
+                           32 * kHalfUlp * std::fabs(g * u));
+  }
+  return hidden;
+}
+
+std::vector<double> Wide(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
+}
+
+void RecordGatedLinear(const Problem& p, Recorder* r) {
+  const Rows rows = TokenRows(p, r);
+  const int64_t k = p.Int("k", 64), n = p.Int("n", 32);
+  const Value x = r->Random("x", Type(p.dtype, {Dim(rows.all, DimTag::kTokens), k}));
+  std::vector<Value> operands = {x};
+  for (const std::string& encoding : p.List("w")) {
+    operands.push_back(r->Weight("w" + std::to_string(operands.size()), {n, k}, *ParseEncoding(encoding)));
+  }
+  for (int i = 0; p.Has("bias") && i < 2; ++i) {
+    operands.push_back(r->Weight("b" + std::to_string(i), {n}, Encoding::kF32));
+  }
+  const std::string activation = p.Str("activation", "silu");
+  Products factors[2];
+  for (size_t i = 0; i < 2; ++i) {
+    factors[i] = ProductsOf(Wide(r->ValuesOf(x)), r->ValuesOf(operands[1 + i]).data(), k, n);
+    if (!p.Has("bias")) continue;
+    const std::vector<float>& bias = r->ValuesOf(operands[3 + i]);
+    for (size_t j = 0; j < factors[i].value.size(); ++j) factors[i].value[j] += bias[j % bias.size()];
+  }
+  const DType out = p.Type("out", p.dtype);
+  Slack slack;
+  slack.exact = false;
+  slack.absolute = Gate(factors[0], factors[1], activation, out).slack;
+  ir::AttrMap attrs = {{"activation", activation}, {"dtype", std::string(ToString(out))}};
+  r->Out(r->b().Emit(p.op, operands, attrs), slack);
+}
+
+// The experts of a token are the most probable ones: random logits lie far enough apart.
+void RecordMoe(const Problem& p, Recorder* r) {
+  const Rows rows = TokenRows(p, r);
+  const int64_t h = p.Int("k", 64), f = p.Int("n", 32), experts = p.Int("experts", 4), top_k = p.Int("top_k", 2);
+  const Dim tokens(rows.all, DimTag::kTokens);
+  const Value x = r->Random("x", Type(p.dtype, {tokens, h}));
+  const Value logits = r->Random("logits", Type(DType::kF32, {tokens, experts}), 2);
+  const std::vector<std::string> encodings = p.List("w");
+  const Value gate = r->Weight("gate", {experts * f, h}, *ParseEncoding(encodings[0]));
+  const Value up = r->Weight("up", {experts * f, h}, *ParseEncoding(encodings[1]));
+  const Value down = r->Weight("down", {experts * h, f}, *ParseEncoding(encodings[2]));
+  const std::string activation = p.Str("activation", "silu");
+  const std::vector<double> xs = Wide(r->ValuesOf(x));
+  // A weight is at most 1, an error of a hidden value reaches y by the down weight, and the terms' sum rounds too.
+  std::vector<double> largest(xs.size(), 0);
+  for (int64_t e = 0; e < experts; ++e) {
+    const Products hidden = Gate(ProductsOf(xs, &r->ValuesOf(gate)[e * f * h], h, f),
+                                 ProductsOf(xs, &r->ValuesOf(up)[e * f * h], h, f), activation, p.dtype);
+    const float* w = &r->ValuesOf(down)[e * h * f];
+    const Products y = ProductsOf(hidden.value, w, f, h);
+    for (size_t i = 0; i < xs.size(); ++i) {
+      double off = y.slack[i] + 32 * kHalfUlp * std::fabs(y.value[i]);
+      for (int64_t j = 0; j < f; ++j) {
+        const size_t at = i / static_cast<size_t>(h) * f + j;
+        const double rounding = UlpOf(p.dtype) * std::fabs(hidden.value[at]);
+        off += (hidden.slack[at] + rounding) * std::fabs(w[i % static_cast<size_t>(h) * f + j]);
+      }
+      largest[i] = std::max(largest[i], off);
+    }
+  }
+  for (double& slack : largest) slack *= static_cast<double>(p.Has("normalise") ? 1 : top_k);
+  Slack slack;
+  slack.exact = false;
+  slack.absolute = largest;
+  r->Out(r->b().Emit(p.op, {x, logits, gate, up, down},
+                     {{"activation", activation}, {"top_k", top_k}, {"normalise", int64_t{p.Has("normalise")}}}),
+         slack);
+}
+
+// Slots are distinct; the cache keeps what nobody writes. Bounds are those of the norm and of the rotation.
+void RecordRopeKvWrite(const Problem& p, Recorder* r) {
+  const Rows rows = TokenRows(p, r);
+  const Dim tokens(rows.all, DimTag::kTokens);
+  const int64_t heads = p.Int("heads", 2), group = p.Int("group", 2), d = p.Int("d", 16), half = p.Int("half", 8);
+  const int64_t block = p.Int("block", 4), blocks = 2 + rows.all / block;
+  const DType kv = p.Type("kv", p.dtype);
+  std::vector<int32_t> slots, block_of, offset;
+  for (int64_t i = block; i < blocks * block; ++i) slots.push_back(static_cast<int32_t>(i));
+  std::shuffle(slots.begin(), slots.end(), r->random());
+  for (int64_t i = 0; i < rows.all; ++i) {
+    block_of.push_back(static_cast<int32_t>(slots[static_cast<size_t>(i)] / block));
+    offset.push_back(static_cast<int32_t>(slots[static_cast<size_t>(i)] % block));
+  }
+  const Value q = r->Random("q", Type(p.dtype, {tokens, heads * group, d}));
+  const Value k = r->Random("k", Type(p.dtype, {tokens, heads, d}));
+  const Value v = r->Random("v", Type(p.dtype, {tokens, heads, d}));
+  const Value cos = r->Random("cos", Type(DType::kF32, {tokens, half}), 0.5);
+  const Value sin = r->Random("sin", Type(DType::kF32, {tokens, half}), 0.5);
+  const double rotation = std::max({1.0, MaxAbs(r->ValuesOf(cos)), MaxAbs(r->ValuesOf(sin))});
+  double largest = std::max(MaxAbs(r->ValuesOf(q)), MaxAbs(r->ValuesOf(k)));
+  double off = 0;
+  std::vector<Value> norms;
+  if (p.Has("norm")) {
+    norms = {r->Weight("q_norm", {d}, Encoding::kF32), r->Weight("k_norm", {d}, Encoding::kF32)};
+    // A normalised element is at most sqrt(D) times its gain.
+    const double gain = 1 + std::max(MaxAbs(r->ValuesOf(norms[0])), MaxAbs(r->ValuesOf(norms[1])));
+    largest = std::sqrt(static_cast<double>(d)) * gain;
+    off = (static_cast<double>(d + 10) * kHalfUlp + UlpOf(p.dtype)) * largest;
+  }
+  Slack slack;
+  slack.exact = false;
+  slack.absolute = {2 * off * rotation + 4 * kHalfUlp * largest * rotation + UlpOf(p.dtype) * 2 * largest * rotation};
+  const Type cache(kv, {blocks, heads, block, d});
+  const Value k_cache = r->State("k_cache", cache, RandomBytes(cache, 1, &r->random()), slack, slack);
+  const Value v_cache = r->State("v_cache", cache, RandomBytes(cache, 1, &r->random()));
+  std::vector<Value> operands = {
+      q, k, v, cos, sin, r->Ints("block", {tokens}, block_of), r->Ints("offset", {tokens}, offset), k_cache, v_cache};
+  operands.insert(operands.end(), norms.begin(), norms.end());
+  const std::vector<Value> results = r->b().EmitAll(
+      p.op, operands, {{"interleaved", int64_t{p.Has("interleaved")}}, {"eps", 1e-5}, {"offset", p.Float("shift", 0)}});
+  r->Out(results[0], slack);
+  r->Mutated(results[1], k_cache);
+  r->Mutated(results[2], v_cache);
+}
+
 void RecordSlots(const Problem& p, Recorder* r) {
   const Rows rows = TokenRows(p, r);
   const int64_t size = p.Int("block_size", 4);
@@ -337,6 +492,15 @@ bool RecordComposite(const Problem& p, Recorder* r) {
       return true;
     case Op::kGlu:
       RecordGlu(p, r);
+      return true;
+    case Op::kGatedLinear:
+      RecordGatedLinear(p, r);
+      return true;
+    case Op::kMoe:
+      RecordMoe(p, r);
+      return true;
+    case Op::kRopeKvWrite:
+      RecordRopeKvWrite(p, r);
       return true;
     case Op::kPagedSlotIndices:
       RecordSlots(p, r);

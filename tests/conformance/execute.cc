@@ -152,7 +152,7 @@ Result<Outcome> Execute(const Problem& problem, backend::Backend* backend, bool 
     Bytes& bytes = outcome.outputs[state.name];
     bytes.resize(state.bytes.size());
     DI_RETURN_IF_ERROR(p.states->Read(state.name, 0, bytes.data(), state.type.Bytes()));
-    outcome.expected.push_back({state.name, state.type, {}, state.compiled});
+    outcome.expected.push_back({state.name, state.type, state.slack, state.compiled});
   }
   if (measure) {
     DI_ASSIGN_OR_RETURN(outcome.ns, Measure(p));

@@ -93,6 +93,15 @@ void AddLinears(List* list) {
     list->lines.push_back("multi_linear " + act + " w=bf16,bf16 n=33,31 t=1 k=64");
     list->lines.push_back("multi_linear " + act + " w=q4_1,f32,q4_1 n=64,7,32 t=6 live=5 k=32 out=f32");
   }
+  for (const char* activation : {"silu", "gelu_tanh"}) {
+    const std::string tail = std::string(" activation=") + activation;
+    list->Each(kFloats, "gated_linear {} w=q4_k,q6_k t=17 live=13 k=256 n=100 bias" + tail);
+    list->Each(kFloats, "gated_linear {} w=q4_1,q4_1 t=1 k=96 n=33" + tail);
+  }
+  list->Each(kFloats, "gated_linear {} w=bf16,bf16 t=300 live=290 k=40 n=70");
+  list->Each(kFloats, "gated_linear {} w=q8_0,q8_0 t=4 live=0 k=32 n=32 out=f32");
+  list->Each(kFloats, "moe {} w=q4_k,q4_k,q8_0 t=9 live=7 k=256 n=32 experts=6 top_k=2 normalise decomposed");
+  list->Each(kFloats, "moe {} w=bf16,bf16,bf16 t=2 k=24 n=20 experts=3 top_k=3 activation=gelu_tanh decomposed");
   list->lines.push_back("linear f16 w=f16 t=5 live=4 k=64 n=9 decomposed");
   list->lines.push_back("embedding w=f32 out=f16 t=5 live=4 v=9 k=8 decomposed");
 }
@@ -115,6 +124,13 @@ void AddLayers(List* list) {
     list->Each(kFloats, std::string("glu {} t=9 live=7 n=96 activation=") + activation);
     list->Each(kFloats, std::string("glu {} t=1 n=13 activation=") + activation);
   }
+  for (const char* kv : {"f32", "bf16", "f16"}) {
+    const std::string cache = std::string(" kv=") + kv;
+    list->Each(kFloats, "rope_kv_write {} t=9 live=7 heads=2 group=3 d=64 half=32" + cache);
+    list->Each(kFloats, "rope_kv_write {} t=1 heads=1 group=1 d=21 half=5 interleaved" + cache);
+    list->Each(kFloats, "rope_kv_write {} t=5 live=4 heads=2 group=2 d=32 half=16 norm shift=1" + cache);
+  }
+  list->lines.push_back("rope_kv_write f16 t=3 live=2 decomposed");
   list->lines.push_back("paged_slot_indices t=40 live=33 block_size=16 blocks=9");
   list->lines.push_back("paged_slot_indices t=3 block_size=1 blocks=3");
 }

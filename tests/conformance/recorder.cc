@@ -195,10 +195,10 @@ Value Recorder::Ints(const std::string& name, std::vector<ir::Dim> dims, const s
   return Metadata(name, Type(DType::kI32, std::move(dims)), std::move(bytes));
 }
 
-Value Recorder::State(const std::string& name, Type type, Bytes bytes, Slack compiled) {
+Value Recorder::State(const std::string& name, Type type, Bytes bytes, Slack compiled, Slack slack) {
   const Value value = b_.Input(name, ir::InputKind::kState, type);
   values_[value.id] = Decode(type.dtype, bytes);
-  states.push_back({name, std::move(type), std::move(bytes), Encoding::kF32, std::move(compiled)});
+  states.push_back({name, std::move(type), std::move(bytes), Encoding::kF32, std::move(slack), std::move(compiled)});
   return value;
 }
 
@@ -218,6 +218,15 @@ Value Recorder::Weight(const std::string& name, const std::vector<int64_t>& shap
   values_[value.id] = std::move(decoded);
   weights.push_back({name, std::move(type), std::move(bytes), encoding});
   return value;
+}
+
+void Recorder::Mutated(Value value, Value state) {
+  const ir::Function& f = module_.module().entry();
+  int input = 0;
+  while (f.inputs[static_cast<size_t>(input)].value != state.id) ++input;
+  const std::string name = f.inputs[static_cast<size_t>(input)].name;
+  module_.AddAlias(f.name, {static_cast<int>(f.outputs.size()), input});
+  b_.Output(name, value);
 }
 
 void Recorder::Out(Value value, Slack slack, Slack compiled) {

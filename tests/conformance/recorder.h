@@ -47,7 +47,7 @@ struct Tensor {
   ir::Type type;
   Bytes bytes;
   Encoding encoding = Encoding::kF32;  // of a weight
-  Slack compiled;                      // of a state, after the step
+  Slack slack, compiled;               // of a state, after the step
 };
 
 class Recorder {
@@ -66,9 +66,11 @@ class Recorder {
   ir::Value Metadata(const std::string& name, ir::Type type, Bytes bytes);
   ir::Value Floats(const std::string& name, std::vector<ir::Dim> dims, const std::vector<float>& values);
   ir::Value Ints(const std::string& name, std::vector<ir::Dim> dims, const std::vector<int32_t>& values);
-  // compiled: of what the step leaves there.
-  ir::Value State(const std::string& name, ir::Type type, Bytes bytes, Slack compiled = {});
+  // compiled, slack: of what the step leaves there.
+  ir::Value State(const std::string& name, ir::Type type, Bytes bytes, Slack compiled = {}, Slack slack = {});
   ir::Value Weight(const std::string& name, const std::vector<int64_t>& shape, Encoding encoding);
+  // `value` is the new content of a state.
+  void Mutated(ir::Value value, ir::Value state);
   // A result to compare.
   void Out(ir::Value value, Slack slack = {}) { Out(value, slack, slack); }
   void Out(ir::Value value, Slack slack, Slack compiled);

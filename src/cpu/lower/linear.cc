@@ -4,6 +4,7 @@
 #include "cpu/kernels/linear/linear.h"
 
 #include "base/thread_team.h"
+#include "cpu/lower/linear_inputs.h"
 #include "cpu/lower/lower.h"
 
 namespace deepinfer::cpu {
@@ -60,8 +61,8 @@ class LinearLaunch : public Launch {
       args.scratch = team.scratch;
       if (product.order != nullptr) {
         args.x = team.scratch;
-        args.scratch = team.scratch + OrderedBytes();
-        OrderInputs(*product.order, m, team.scratch);
+        args.scratch = team.scratch + OrderedBytes(x_dtype_, rows_.size, k_);
+        OrderInputs(*product.order, x_dtype_, x_, m, team.scratch);
       }
       const Range range = SplitRange(product.n, kLinearGrain, team.member, team.members);
       if (range.begin < range.end) RunLinear(*product.kernel, args, range.begin, range.end);
@@ -71,8 +72,8 @@ class LinearLaunch : public Launch {
   int64_t ScratchBytes() const override {
     size_t bytes = 0;
     for (const Product& product : products_) {
-      const size_t ordered = product.order == nullptr ? 0 : static_cast<size_t>(OrderedBytes());
-      bytes = std::max(bytes, ordered + LinearScratchBytes(*product.kernel, rows_.size, k_));
+      const int64_t ordered = product.order == nullptr ? 0 : OrderedBytes(x_dtype_, rows_.size, k_);
+      bytes = std::max(bytes, static_cast<size_t>(ordered) + LinearScratchBytes(*product.kernel, rows_.size, k_));
     }
     return static_cast<int64_t>(bytes);
   }
@@ -81,9 +82,6 @@ class LinearLaunch : public Launch {
 
  private:
   Product* ProductFor(Encoding encoding, const InputOrder& order, const LowerContext& c);
-  // x with its columns in an order, and the bytes that takes.
-  int64_t OrderedBytes() const { return (rows_.size * k_ * static_cast<int64_t>(SizeOf(x_dtype_)) + 63) / 64 * 64; }
-  void OrderInputs(const std::vector<int32_t>& order, int64_t m, std::byte* out) const;
 
   ir::ValueId input_ = ir::kNoValue;
   LiveExtent rows_;
@@ -93,10 +91,6 @@ class LinearLaunch : public Launch {
   std::vector<Product> products_;
   const void* x_ = nullptr;
 };
-
-bool SameOrder(const InputOrder& a, const InputOrder& b) {
-  return a == b || (a != nullptr && b != nullptr && *a == *b);
-}
 
 Product* LinearLaunch::ProductFor(Encoding encoding, const InputOrder& order, const LowerContext& c) {
   for (Product& product : products_) {
@@ -109,24 +103,6 @@ Product* LinearLaunch::ProductFor(Encoding encoding, const InputOrder& order, co
   products_.emplace_back().kernel = choice.kernel;
   products_.back().order = order;
   return &products_.back();
-}
-
-template <class T>
-void Gather(const std::vector<int32_t>& order, const T* x, int64_t m, T* out) {
-  for (int64_t row = 0; row < m; ++row, x += order.size(), out += order.size()) {
-    for (size_t i = 0; i < order.size(); ++i) out[i] = x[order[i]];
-  }
-}
-
-void LinearLaunch::OrderInputs(const std::vector<int32_t>& order, int64_t m, std::byte* out) const {
-  if (x_dtype_ == DType::kF32) return Gather(order, static_cast<const float*>(x_), m, reinterpret_cast<float*>(out));
-  Gather(order, static_cast<const uint16_t*>(x_), m, reinterpret_cast<uint16_t*>(out));
-}
-
-Encoding EncodingOf(const ir::Type& type) {
-  if (type.encoding) return *type.encoding;
-  if (type.dtype == DType::kBF16) return Encoding::kBF16;
-  return type.dtype == DType::kF16 ? Encoding::kF16 : Encoding::kF32;
 }
 
 Status LinearLaunch::Init(const LowerContext& c, const ir::Node& node) {

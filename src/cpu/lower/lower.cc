@@ -1,6 +1,7 @@
 #include "cpu/lower/lower.h"
 
 #include "cpu/kernels/attention/attention.h"
+#include "cpu/kernels/copy/copy.h"
 
 namespace deepinfer::cpu {
 namespace {
@@ -13,6 +14,10 @@ std::vector<LowerFunction> Candidates(ir::Op op) {
     case ir::Op::kLinear:
     case ir::Op::kMultiLinear:
       return {LowerLinear};
+    case ir::Op::kGatedLinear:
+      return {LowerGatedLinear};
+    case ir::Op::kRopeKvWrite:
+      return {LowerRopeKvWrite};
     case ir::Op::kEmbedding:
       return {LowerEmbedding};
     case ir::Op::kRmsNorm:
@@ -65,12 +70,23 @@ bool IsF32Vector(const ir::Function& f, ir::ValueId value) {
 }
 
 bool CanLowerLinear(const ir::Function& f, const ir::Node& node) {
-  const size_t weights = node.op == ir::Op::kLinear ? 1 : static_cast<size_t>(node.Int("weights"));
+  const size_t weights = node.op == ir::Op::kLinear        ? 1
+                         : node.op == ir::Op::kGatedLinear ? 2
+                                                           : static_cast<size_t>(node.Int("weights"));
   for (size_t i = 1; i < node.operands.size(); ++i) {
     const bool is_bias = i > weights;
     if (is_bias ? !IsF32Vector(f, node.operands[i]) : !IsWeight(f, node.operands[i])) return false;
   }
   return IsActivation(f.TypeOf(node.operands[0]).dtype) && IsActivation(f.TypeOf(node.results[0]).dtype);
+}
+
+bool CanLowerRopeKvWrite(const ir::Function& f, const ir::Node& node, Isa isa) {
+  for (size_t i = 9; i < node.operands.size(); ++i) {
+    if (!IsF32Vector(f, node.operands[i])) return false;
+  }
+  const DType activation = f.TypeOf(node.operands[0]).dtype;
+  const DType cache = f.TypeOf(node.operands[7]).dtype;
+  return IsActivation(activation) && ChooseIndexPut(isa, activation, cache).paged != nullptr;
 }
 
 }  // namespace
@@ -80,7 +96,10 @@ bool CanLower(const ir::Function& f, const ir::Node& node, Isa isa) {
   switch (node.op) {
     case ir::Op::kLinear:
     case ir::Op::kMultiLinear:
+    case ir::Op::kGatedLinear:
       return CanLowerLinear(f, node);
+    case ir::Op::kRopeKvWrite:
+      return CanLowerRopeKvWrite(f, node, isa);
     case ir::Op::kEmbedding:
       return IsWeight(f, node.operands[0]) && IsActivation(f.TypeOf(node.results[0]).dtype);
     case ir::Op::kRmsNorm:

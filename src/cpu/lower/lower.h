@@ -28,6 +28,8 @@ Result<std::unique_ptr<Launch>> Lower(const LowerContext& c, const ir::Node& nod
 // By family; null where the node does not fit, so that the next entry of the list is tried.
 using LaunchResult = Result<std::unique_ptr<Launch>>;
 LaunchResult LowerLinear(const LowerContext& c, const ir::Node& node);
+LaunchResult LowerGatedLinear(const LowerContext& c, const ir::Node& node);
+LaunchResult LowerRopeKvWrite(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerEmbedding(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerNorm(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerRopeTable(const LowerContext& c, const ir::Node& node);

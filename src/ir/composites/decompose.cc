@@ -20,6 +20,12 @@ std::vector<Value> Decompose(Builder& b, const Node& node, const std::vector<Val
       return internal::DecomposeMultiLinear(b, node, operands);
     case Op::kGlu:
       return internal::DecomposeGlu(b, node, operands);
+    case Op::kGatedLinear:
+      return internal::DecomposeGatedLinear(b, node, operands);
+    case Op::kMoe:
+      return internal::DecomposeMoe(b, node, operands);
+    case Op::kRopeKvWrite:
+      return internal::DecomposeRopeKvWrite(b, node, operands);
     case Op::kPagedSlotIndices:
       return internal::DecomposePagedSlotIndices(b, node, operands);
     case Op::kPagedAttention:

@@ -135,4 +135,26 @@ Values DecomposeGlu(Builder& b, const Node& node, const Values& v) {
   return {b.Convert(b.Emit(Op::kMul, {active, up}), dtype)};
 }
 
+// Operands: x, gate, up and their biases, if there are any. Both products are rounded before they are multiplied.
+Values DecomposeGatedLinear(Builder& b, const Node& node, const Values& v) {
+  const bool bias = v.size() == 5;
+  const DType dtype = ResultDType(node, b.TypeOf(v[0]).dtype);
+  const Value gate = Project(b, v[0], v[1], bias ? v[3] : Value{}, dtype);
+  const Value up = Project(b, v[0], v[2], bias ? v[4] : Value{}, dtype);
+  return DecomposeGlu(b, node, {gate, up});
+}
+
+// Operands: q, k, v, cos, sin, block, offset, K and V cache, and the norms' weights of q and k, if they are normalised.
+Values DecomposeRopeKvWrite(Builder& b, const Node& node, const Values& v) {
+  const bool norm = v.size() == 11;
+  const Value q = norm ? Normalise(b, v[0], v[9], node) : v[0];
+  const Value k = norm ? Normalise(b, v[1], v[10], node) : v[1];
+  const auto write = [&](Value cache, Value rows) {
+    return b.Emit(Op::kIndexPut, {cache, v[5], v[6], b.Convert(rows, b.TypeOf(cache).dtype)},
+                  {{"dims", std::vector<int64_t>{0, 2}}});
+  };
+  const Value turned = DecomposeRope(b, node, {q, v[3], v[4]})[0];
+  return {turned, write(v[7], DecomposeRope(b, node, {k, v[3], v[4]})[0]), write(v[8], v[2])};
+}
+
 }  // namespace deepinfer::ir::internal
