@@ -48,7 +48,7 @@ class GatedLinearLaunch : public Launch {
       const ir::Type& weight = c.f.TypeOf(node.operands[1 + i]);
       const std::string& name = c.f.FindInput(node.operands[1 + i])->name;
       DI_ASSIGN_OR_RETURN(const backend::WeightData* source, c.weights->Source(name));
-      const LinearChoice choice = ChooseLinear(EncodingOf(weight), x_dtype_, c.isa);
+      const LinearChoice choice = ChooseLinear(EncodingOf(weight), x_dtype_, c.isa, c.numerics);
       if (choice.kernel == nullptr) {
         return MakeError(ErrorCode::kUnsupported, "gated_linear", "no kernel for {}", ToString(weight));
       }

@@ -7,21 +7,13 @@
 namespace deepinfer::cpu {
 namespace {
 
-constexpr int kLanes = 8;
+#include "cpu/kernels/linear/lanes_avx2.inc"
+
 constexpr int kTileRows = 6;
 constexpr int kMaxGemvRows = 2;
-typedef float VF __attribute__((vector_size(32)));
-typedef uint32_t VU __attribute__((vector_size(32)));
 
 __attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) {
   return _mm256_fmadd_ps(a, b, c);
-}
-__attribute__((always_inline)) inline VF Broadcast(float value) {
-  return _mm256_set1_ps(value);
-}
-template <class Halves>
-__attribute__((always_inline)) inline VF HalfToFloat(Halves halves) {
-  return _mm256_cvtph_ps(reinterpret_cast<__m128i>(halves));
 }
 // vpermps takes the low 3 bits of its index: one look-up for each half of a codebook, chosen by bit 3.
 template <Encoding kE>

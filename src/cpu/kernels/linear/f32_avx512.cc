@@ -7,21 +7,13 @@
 namespace deepinfer::cpu {
 namespace {
 
-constexpr int kLanes = 16;
+#include "cpu/kernels/linear/lanes_avx512.inc"
+
 constexpr int kTileRows = 12;
 constexpr int kMaxGemvRows = 4;
-typedef float VF __attribute__((vector_size(64)));
-typedef uint32_t VU __attribute__((vector_size(64)));
 
 __attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) {
   return _mm512_fmadd_ps(a, b, c);
-}
-__attribute__((always_inline)) inline VF Broadcast(float value) {
-  return _mm512_set1_ps(value);
-}
-template <class Halves>
-__attribute__((always_inline)) inline VF HalfToFloat(Halves halves) {
-  return _mm512_cvtph_ps(reinterpret_cast<__m256i>(halves));
 }
 // vpermps takes the low 4 bits of its index and ignores the rest: one instruction for mask, value and conversion.
 template <Encoding kE>

@@ -4,33 +4,14 @@
 namespace deepinfer::cpu {
 namespace {
 
-constexpr int kLanes = 4;
+#include "cpu/kernels/linear/lanes_portable.inc"
+
 constexpr int kTileRows = 4;
 constexpr int kMaxGemvRows = 1;
-typedef float VF __attribute__((vector_size(16)));
-typedef uint32_t VU __attribute__((vector_size(16)));
 
 __attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) {
   return a * b + c;
 }  // -ffp-contract=off
-__attribute__((always_inline)) inline VF Broadcast(float value) {
-  return VF{value, value, value, value};
-}
-
-// Exact, with no f32 denormal on the way (they may be flushed): a subnormal half is built as a normal float minus
-// 2^-14.
-template <class Halves>
-__attribute__((always_inline)) inline VF HalfToFloat(Halves halves) {
-  const VU bits = __builtin_convertvector(halves, VU);
-  const VU shifted = (bits & 0x7fffu) << 13;
-  const VU exponent = shifted & (0x7c00u << 13);
-  const VU special = reinterpret_cast<VU>(exponent == (0x7c00u << 13));  // infinity or NaN
-  const VU subnormal = reinterpret_cast<VU>(exponent == 0u);
-  const VU normal = shifted + (112u << 23) + (special & (112u << 23));
-  const VF small = reinterpret_cast<VF>(shifted + (113u << 23)) - 0x1p-14f;
-  const VU value = (reinterpret_cast<VU>(small) & subnormal) | (normal & ~subnormal);
-  return reinterpret_cast<VF>(value | ((bits & 0x8000u) << 16));
-}
 template <Encoding kE>
 __attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
   constexpr PanelLayout kL = LayoutOf(kE);

@@ -1,6 +1,8 @@
 #include "cpu/kernels/linear/linear.h"
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
 #include "base/error.h"
 #include "cpu/kernels/linear/linear_internal.h"
@@ -28,15 +30,51 @@ KernelTable TableOf(Isa isa) {
   }
 }
 
+KernelTable Int8TableOf(Isa isa) {
+  switch (isa) {
+    case Isa::kPortable:
+      return Int8TablePortable();
+#if defined(__x86_64__)
+    case Isa::kAvx2:
+      return Int8TableAvx2();
+    case Isa::kAvx512:
+      return Int8TableAvx512();
+#endif
+    default:
+      return {nullptr, 0};
+  }
+}
+
+constexpr int kNumIsas = static_cast<int>(Isa::kAmx) + 1;
+
+// The rows of both tables of an ISA.
+std::vector<LinearKernel> AllRows(Isa isa) {
+  std::vector<LinearKernel> rows;
+  for (const KernelTable& table : {TableOf(isa), Int8TableOf(isa)}) {
+    rows.insert(rows.end(), table.rows, table.rows + table.count);
+  }
+  return rows;
+}
+
 int64_t PreparedRow(const LinearKernel& kernel, int64_t k) {
+  if (kernel.int8_core) return BlocksOf(k) * Int8RowBytesPerBlock(LayoutOf(kernel.encoding).scales_per_block());
   return PreparedRowBytes(kernel.bf16_core, kernel.encoding, kernel.act, k);
+}
+
+// The int8 core prepares whole tiles of rows.
+int64_t PreparedRows(const LinearKernel& kernel, int64_t rows) {
+  return kernel.int8_core ? (rows + kInt8TileRows - 1) / kInt8TileRows * kInt8TileRows : rows;
 }
 
 }  // namespace
 
 std::span<const LinearKernel> LinearKernels(Isa isa) {
-  const KernelTable table = TableOf(isa);
-  return {table.rows, static_cast<size_t>(table.count)};
+  static const std::array<std::vector<LinearKernel>, kNumIsas> kTables = [] {
+    std::array<std::vector<LinearKernel>, kNumIsas> tables;
+    for (int i = 0; i < kNumIsas; ++i) tables[static_cast<size_t>(i)] = AllRows(static_cast<Isa>(i));
+    return tables;
+  }();
+  return kTables[static_cast<size_t>(isa)];
 }
 
 LinearChoice ChooseLinear(Encoding encoding, DType act, Isa isa, Numerics numerics) {
@@ -75,12 +113,13 @@ bool HasLinear(Isa isa, Numerics numerics) {
 
 size_t LinearScratchBytes(const LinearKernel& kernel, int64_t max_m, int64_t k) {
   const int64_t rows = std::min(std::max<int64_t>(max_m, 1), kRowChunk);
-  const int64_t bytes = PreparedOffset(kernel.bf16_core, rows) + rows * PreparedRow(kernel, k);
+  const int64_t offset = kernel.int8_core ? 0 : PreparedOffset(kernel.bf16_core, rows);
+  const int64_t bytes = offset + PreparedRows(kernel, rows) * PreparedRow(kernel, k);
   return static_cast<size_t>((bytes + 63) / 64 * 64);
 }
 
 size_t PreparedLinearBytes(const LinearKernel& kernel, int64_t m, int64_t k) {
-  return static_cast<size_t>(m * PreparedRow(kernel, k));
+  return static_cast<size_t>(PreparedRows(kernel, m) * PreparedRow(kernel, k));
 }
 
 void PrepareLinear(const LinearKernel& kernel, const void* x, int64_t ldx, int64_t row_begin, int64_t row_end,

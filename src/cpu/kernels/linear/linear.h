@@ -73,6 +73,7 @@ struct LinearKernel {
   void (*run)(const LinearArgs& args, int64_t col_begin, int64_t col_end);
   void (*prepare)(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared);
   uint8_t modes = Modes(Numerics::kNative);
+  bool int8_core = false;  // bf16_core is false then
 
   bool Serves(Numerics numerics) const { return (modes & Modes(numerics)) != 0; }
 };

@@ -33,6 +33,13 @@ static constexpr int64_t kDecodedBytes = kChunkBlocks * kBlockK * kPanelColumns 
   return act == DType::kF32 && padded == k ? 0 : padded * 4;
 }
 
+// The int8 core prepares tiles of this many rows; bytes of one row's share of a block: 32 codes, their scale, and a
+// start for each half that has scales of its own.
+static constexpr int64_t kInt8TileRows = 4;
+[[maybe_unused]] static constexpr int64_t Int8RowBytesPerBlock(int64_t halves) {
+  return kBlockK + 4 + 4 * halves;
+}
+
 struct KernelTable {
   const LinearKernel* rows;
   int count;
@@ -41,5 +48,8 @@ KernelTable LinearTablePortable();
 KernelTable LinearTableAvx2();
 KernelTable LinearTableAvx512();
 KernelTable LinearTableAvx512Bf16();
+KernelTable Int8TablePortable();
+KernelTable Int8TableAvx2();
+KernelTable Int8TableAvx512();
 
 }  // namespace deepinfer::cpu
