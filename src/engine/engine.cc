@@ -75,14 +75,22 @@ Status Engine::CheckPrompt(const GenerationRequest& request, int64_t max_total) 
   return {};
 }
 
-Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer) {
-  DI_RETURN_IF_ERROR(Validate(request));
+int64_t Engine::MaxTotal(const GenerationRequest& request) const {
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t room = runner_->options().max_model_len - prompt;
   const int64_t wanted = request.params.max_tokens;
   const bool all_there_is = wanted == -1 && !request.prompt_logits;
-  const int64_t max_total = prompt + (all_there_is ? room : std::clamp<int64_t>(wanted, 0, std::max<int64_t>(room, 0)));
-  DI_RETURN_IF_ERROR(CheckPrompt(request, max_total));
+  return prompt + (all_there_is ? room : std::clamp<int64_t>(wanted, 0, std::max<int64_t>(room, 0)));
+}
+
+Status Engine::Check(const GenerationRequest& request) const {
+  DI_RETURN_IF_ERROR(Validate(request));
+  return CheckPrompt(request, MaxTotal(request));
+}
+
+Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer) {
+  DI_RETURN_IF_ERROR(Check(request));
+  const int64_t max_total = MaxTotal(request);
   if (options_.max_waiting > 0 && waiting_requests_ >= options_.max_waiting) {
     ++stats_.refused_queue_full;
     return MakeError(ErrorCode::kResourceExhausted, "queue", "is full: {} requests wait", waiting_requests_);

@@ -34,8 +34,10 @@ class Engine {
   ~Engine();
 
   // Fails, naming the parameter, if the request can never run: an empty or too long prompt, ids outside the vocabulary,
-  // bad sampling values; with kResourceExhausted if the queue is full. The observer must live until its last OnFinish.
-  // Returns the request's id.
+  // bad sampling values. May be called from any thread.
+  Status Check(const GenerationRequest& request) const;
+  // Check, then the queue: kResourceExhausted if it is full. The observer must live until its last OnFinish. Returns
+  // the request's id.
   Result<int64_t> Add(GenerationRequest request, RequestObserver* observer);
   // Takes effect before the next step; unknown ids are ignored.
   void Cancel(int64_t id);
@@ -47,11 +49,13 @@ class Engine {
   Status RunUntilIdle();
 
   EngineStats stats() const;
+  int64_t max_running() const { return runner_->options().max_num_seqs; }  // sequences
   int64_t steps() const { return stats_.prefill_steps + stats_.decode_steps; }
   int64_t nan_rows() const { return stats_.nan_rows; }
   const Scheduler& scheduler() const { return scheduler_; }
 
  private:
+  int64_t MaxTotal(const GenerationRequest& request) const;  // tokens, prompt and answer
   Status CheckPrompt(const GenerationRequest& request, int64_t max_total) const;
   void Enqueue(GenerationRequest request, int64_t max_total, RequestObserver* observer);
   void EndCancelled();

@@ -9,18 +9,23 @@ Result<TextStream> TextStream::Create(const text::Tokenizer* tokenizer, std::vec
 
 std::string TextStream::Take(text::StopMatcher::Output output) {
   stopped_ = stopped_ || output.stopped;
+  if (output.stopped) stop_index_ = output.stop_index;
   text_ += output.text;
   return std::move(output.text);
 }
 
 std::string TextStream::Push(int32_t id) {
   if (stopped_ || tokenizer_->IsSpecial(id)) return "";
-  return Take(matcher_.Push(detokenizer_.Push(tokenizer_->TokenBytes(id))));
+  const std::string text = detokenizer_.Push(tokenizer_->TokenBytes(id));
+  decoded_ += text.size();
+  return Take(matcher_.Push(text));
 }
 
 std::string TextStream::Finish() {
   if (stopped_) return "";
-  std::string tail = Take(matcher_.Push(detokenizer_.Flush()));
+  const std::string unfinished = detokenizer_.Flush();
+  decoded_ += unfinished.size();
+  std::string tail = Take(matcher_.Push(unfinished));
   if (!stopped_) tail += Take(matcher_.Flush());
   return tail;
 }

@@ -23,7 +23,10 @@ class TextStream {
   std::string Finish();
 
   bool stopped() const { return stopped_; }
+  int stop_index() const { return stop_index_; }     // which stop string, -1: none
   const std::string& text() const { return text_; }  // all of it so far
+  // Bytes of text that the tokens so far stand for, with what is held back or was cut by a stop string.
+  size_t pushed() const { return decoded_ + detokenizer_.held(); }
 
  private:
   TextStream(const text::Tokenizer* tokenizer, text::StopMatcher matcher)
@@ -34,6 +37,8 @@ class TextStream {
   text::Utf8Detokenizer detokenizer_;
   text::StopMatcher matcher_;
   std::string text_;
+  size_t decoded_ = 0;  // bytes out of the detokenizer
+  int stop_index_ = -1;
   bool stopped_ = false;
 };
 
