@@ -1,0 +1,119 @@
+#include "server/served_model.h"
+
+#include "server/request_id.h"
+
+namespace deepinfer::server {
+namespace {
+
+ApiStatus RequireTokenizer(const ServedModel& model, const std::string& param) {
+  if (model.tokenizer != nullptr) return {};
+  return Unsupported(param, "the model has no tokenizer; send token ids to /v1/completions");
+}
+
+ApiResult<Prompt> EncodeChat(const ApiRequest& request, const ServedModel& model) {
+  DI_RETURN_IF_ERROR(RequireTokenizer(model, "messages"));
+  if (!model.tokenizer->has_chat_template()) {
+    return tl::unexpected(ApiError(400, "no_chat_template", "messages",
+                                   "messages: the model has no chat template; use /v1/completions, or start the server "
+                                   "with --chat-template"));
+  }
+  Result<std::vector<int32_t>> ids = model.tokenizer->EncodeChat(request.chat);
+  if (ids) return Prompt{"", std::move(*ids)};
+  ApiError error(ids.error());
+  error.param = "messages";
+  if (error.status == 400) error.code = "chat_template_error";
+  return tl::unexpected(std::move(error));
+}
+
+std::string PlaceOf(const ApiRequest& request, size_t index) {
+  if (request.endpoint == Endpoint::kChat) return "messages";
+  return request.prompts.size() > 1 ? fmt::format("prompt[{}]", index) : "prompt";
+}
+
+ApiResult<Prompt> EncodeOne(const ApiRequest& request, const ServedModel& model, size_t index) {
+  const std::string place = PlaceOf(request, index);
+  Prompt prompt;
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompts[index])) {
+    prompt.ids = *ids;
+    if (request.echo && model.tokenizer != nullptr) prompt.text = model.tokenizer->Decode(*ids, /*skip_special=*/false);
+    return prompt;
+  }
+  DI_RETURN_IF_ERROR(RequireTokenizer(model, place));
+  prompt.text = std::get<std::string>(request.prompts[index]);
+  Result<std::vector<int32_t>> ids =
+      model.tokenizer->Encode(prompt.text, {.parse_special = true, .add_special = request.add_special_tokens});
+  if (!ids) {
+    ApiError error(ids.error());
+    error.param = place;
+    return tl::unexpected(std::move(error));
+  }
+  prompt.ids = std::move(*ids);
+  return prompt;
+}
+
+// The engine's refusal in the words of the API.
+ApiError Refusal(const Error& error, const ApiRequest& request, const ServedModel& model, const Prompt& prompt,
+                 size_t index) {
+  ApiError refusal(error);
+  const auto tokens = static_cast<int64_t>(prompt.ids.size());
+  const bool too_long = tokens >= model.context && error.where == "prompt";
+  const bool no_room =
+      error.where == "max_tokens" && request.max_tokens && *request.max_tokens > model.context - tokens;
+  if (error.where == "prompt") {
+    refusal.param = PlaceOf(request, index);
+    refusal.message = fmt::format("{}: {}", refusal.param, error.message);
+  }
+  if (too_long) {
+    refusal.message = fmt::format("{}: has {} tokens, the context is {} and needs room for an answer", refusal.param,
+                                  tokens, model.context);
+  }
+  if (too_long || no_room) {
+    refusal.code = "context_length_exceeded";
+    refusal.more = {{"n_prompt_tokens", tokens}, {"n_ctx", model.context}};
+  }
+  return refusal;
+}
+
+}  // namespace
+
+ApiResult<std::vector<Prompt>> EncodePrompts(const ApiRequest& request, const ServedModel& model) {
+  std::vector<Prompt> prompts;
+  if (request.endpoint == Endpoint::kChat) {
+    DI_ASSIGN_OR_RETURN(Prompt prompt, EncodeChat(request, model));
+    prompts.push_back(std::move(prompt));
+    return prompts;
+  }
+  for (size_t i = 0; i < request.prompts.size(); ++i) {
+    DI_ASSIGN_OR_RETURN(Prompt prompt, EncodeOne(request, model, i));
+    prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+ApiResult<engine::GenerationRequest> ToEngineRequest(const ApiRequest& request, const ServedModel& model,
+                                                     const Prompt& prompt, size_t index) {
+  for (size_t i = 0; i < request.stop_token_ids.size(); ++i) {
+    if (request.stop_token_ids[i] >= model.vocab) {
+      const std::string place = fmt::format("stop_token_ids[{}]", i);
+      return InvalidValue(place, fmt::format("{} is not in [0, {})", request.stop_token_ids[i], model.vocab));
+    }
+  }
+  if (!request.stop.empty()) DI_RETURN_IF_ERROR(RequireTokenizer(model, "stop"));
+  engine::GenerationRequest out;
+  out.prompt = prompt.ids;
+  out.params = request.params;
+  out.params.seed = static_cast<uint64_t>(request.seed.value_or(0));
+  out.n = request.n;
+  out.priority = request.priority;
+  out.cache_salt = request.cache_salt;
+  if (!request.params.ignore_eos) out.stop_ids = model.eos_ids;
+  out.stop_ids.insert(out.stop_ids.end(), request.stop_token_ids.begin(), request.stop_token_ids.end());
+  out.params.ignore_eos = false;  // what may end the answer is in stop_ids
+  out.prompt_logits = request.echo && (request.params.logprobs >= 0 || request.max_tokens == 0);
+  if (const Status fits = model.engine->Check(out); !fits) {
+    return tl::unexpected(Refusal(fits.error(), request, model, prompt, index));
+  }
+  return out;
+}
+
+}  // namespace deepinfer::server
