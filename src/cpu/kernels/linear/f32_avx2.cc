@@ -38,11 +38,15 @@ __attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
 #define DI_ISA_TEXT "avx2"
 #include "cpu/kernels/linear/epilogue.inc"
 #include "cpu/kernels/linear/f32_core.inc"
+#include "cpu/kernels/linear/tile_order.inc"
 
 }  // namespace
 
 KernelTable LinearTableAvx2() {
   return {kRows, static_cast<int>(sizeof(kRows) / sizeof(kRows[0]))};
+}
+KernelTable OrderedTableAvx2() {
+  return {kOrderedRows, static_cast<int>(sizeof(kOrderedRows) / sizeof(kOrderedRows[0]))};
 }
 
 }  // namespace deepinfer::cpu

@@ -12,27 +12,19 @@ namespace {
 constexpr int kTileRows = 12;
 constexpr int kMaxGemvRows = 4;
 
-__attribute__((always_inline)) inline VF Fma(VF a, VF b, VF c) {
-  return _mm512_fmadd_ps(a, b, c);
-}
-// vpermps takes the low 4 bits of its index and ignores the rest: one instruction for mask, value and conversion.
-template <Encoding kE>
-__attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
-  constexpr PanelLayout kL = LayoutOf(kE);
-  VF values;
-  for (int i = 0; i < kLanes; ++i) values[i] = static_cast<float>(kL.ValueOf(i));
-  return _mm512_permutexvar_ps(reinterpret_cast<__m512i>(word), values);
-}
-
 #define DI_ISA Isa::kAvx512
 #define DI_ISA_TEXT "avx512"
 #include "cpu/kernels/linear/epilogue.inc"
 #include "cpu/kernels/linear/f32_core.inc"
+#include "cpu/kernels/linear/tile_order.inc"
 
 }  // namespace
 
 KernelTable LinearTableAvx512() {
   return {kRows, static_cast<int>(sizeof(kRows) / sizeof(kRows[0]))};
+}
+KernelTable OrderedTableAvx512() {
+  return {kOrderedRows, static_cast<int>(sizeof(kOrderedRows) / sizeof(kOrderedRows[0]))};
 }
 
 }  // namespace deepinfer::cpu

@@ -30,11 +30,15 @@ __attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
 #define DI_ISA_TEXT "portable"
 #include "cpu/kernels/linear/epilogue.inc"
 #include "cpu/kernels/linear/f32_core.inc"
+#include "cpu/kernels/linear/tile_order.inc"
 
 }  // namespace
 
 KernelTable LinearTablePortable() {
   return {kRows, static_cast<int>(sizeof(kRows) / sizeof(kRows[0]))};
+}
+KernelTable OrderedTablePortable() {
+  return {kOrderedRows, static_cast<int>(sizeof(kOrderedRows) / sizeof(kOrderedRows[0]))};
 }
 
 }  // namespace deepinfer::cpu

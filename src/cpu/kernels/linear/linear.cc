@@ -10,7 +10,7 @@
 namespace deepinfer::cpu {
 namespace {
 
-// Best first. amx has its place; its kernels come later.
+// Best first.
 constexpr Isa kOrder[] = {Isa::kAmx, Isa::kAvx512Bf16, Isa::kAvx512, Isa::kAvx2, Isa::kPortable};
 
 KernelTable TableOf(Isa isa) {
@@ -24,6 +24,8 @@ KernelTable TableOf(Isa isa) {
       return LinearTableAvx512();
     case Isa::kAvx512Bf16:
       return LinearTableAvx512Bf16();
+    case Isa::kAmx:
+      return LinearTableAmx();
 #endif
     default:
       return {nullptr, 0};
@@ -45,18 +47,34 @@ KernelTable Int8TableOf(Isa isa) {
   }
 }
 
+KernelTable OrderedTableOf(Isa isa) {
+  switch (isa) {
+    case Isa::kPortable:
+      return OrderedTablePortable();
+#if defined(__x86_64__)
+    case Isa::kAvx2:
+      return OrderedTableAvx2();
+    case Isa::kAvx512:
+      return OrderedTableAvx512();
+#endif
+    default:
+      return {nullptr, 0};
+  }
+}
+
 constexpr int kNumIsas = static_cast<int>(Isa::kAmx) + 1;
 
-// The rows of both tables of an ISA.
+// The rows of all tables of an ISA.
 std::vector<LinearKernel> AllRows(Isa isa) {
   std::vector<LinearKernel> rows;
-  for (const KernelTable& table : {TableOf(isa), Int8TableOf(isa)}) {
+  for (const KernelTable& table : {TableOf(isa), OrderedTableOf(isa), Int8TableOf(isa)}) {
     rows.insert(rows.end(), table.rows, table.rows + table.count);
   }
   return rows;
 }
 
 int64_t PreparedRow(const LinearKernel& kernel, int64_t k) {
+  if (kernel.scratch_bytes != nullptr) return 0;
   if (kernel.int8_core) return BlocksOf(k) * Int8RowBytesPerBlock(LayoutOf(kernel.encoding).scales_per_block());
   return PreparedRowBytes(kernel.bf16_core, kernel.encoding, kernel.act, k);
 }
@@ -112,6 +130,7 @@ bool HasLinear(Isa isa, Numerics numerics) {
 }
 
 size_t LinearScratchBytes(const LinearKernel& kernel, int64_t max_m, int64_t k) {
+  if (kernel.scratch_bytes != nullptr) return static_cast<size_t>(kernel.scratch_bytes(std::max<int64_t>(max_m, 1), k));
   const int64_t rows = std::min(std::max<int64_t>(max_m, 1), kRowChunk);
   const int64_t offset = kernel.int8_core ? 0 : PreparedOffset(kernel.bf16_core, rows);
   const int64_t bytes = offset + PreparedRows(kernel, rows) * PreparedRow(kernel, k);

@@ -74,11 +74,13 @@ struct LinearKernel {
   void (*prepare)(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared);
   uint8_t modes = Modes(Numerics::kNative);
   bool int8_core = false;  // bf16_core is false then
+  // Of a kernel that prepares nothing ahead and needs its own scratch: bytes of one thread for any m up to max_m.
+  int64_t (*scratch_bytes)(int64_t max_m, int64_t k) = nullptr;
 
   bool Serves(Numerics numerics) const { return (modes & Modes(numerics)) != 0; }
 };
 
-std::span<const LinearKernel> LinearKernels(Isa isa);  // the table of one ISA; empty for amx
+std::span<const LinearKernel> LinearKernels(Isa isa);  // the kernels of one ISA
 
 struct LinearChoice {
   const LinearKernel* kernel = nullptr;

@@ -51,5 +51,9 @@ KernelTable LinearTableAvx512Bf16();
 KernelTable Int8TablePortable();
 KernelTable Int8TableAvx2();
 KernelTable Int8TableAvx512();
+KernelTable LinearTableAmx();
+KernelTable OrderedTablePortable();  // of portable numerics
+KernelTable OrderedTableAvx2();
+KernelTable OrderedTableAvx512();
 
 }  // namespace deepinfer::cpu

@@ -15,6 +15,7 @@
 
 #include "base/half.h"
 #include "base/thread_team.h"
+#include "cpu/kernels/linear/amx_emulator.h"
 #include "cpu/kernels/linear/linear.h"
 
 namespace deepinfer::cpu {
@@ -178,16 +179,32 @@ inline bool BitEqual(const float* a, const float* b, int64_t count) {
   return std::memcmp(a, b, static_cast<size_t>(count) * 4) == 0;
 }
 
+// Those whose kernels this machine can run, AMX by the emulator if need be.
+inline std::vector<Isa> IsasOfThisMachine() {
+  static const bool amx = EnableAmxForTests();
+  std::vector<Isa> isas;
+  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx}) {
+    if (MachineHas(isa) || (isa == Isa::kAmx && amx)) {
+      isas.push_back(isa);
+    } else {
+      std::cout << "skipped: " << ToString(isa) << " (not on this machine)\n";
+    }
+  }
+  return isas;
+}
+
 inline std::vector<const LinearKernel*> KernelsOfThisMachine() {
   std::vector<const LinearKernel*> kernels;
-  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16}) {
-    if (!MachineHas(isa)) {
-      std::cout << "skipped: " << ToString(isa) << " (not on this machine)\n";
-      continue;
-    }
+  for (const Isa isa : IsasOfThisMachine()) {
     for (const LinearKernel& kernel : LinearKernels(isa)) kernels.push_back(&kernel);
   }
   return kernels;
+}
+
+// A weight as the kernel multiplies it: portable numerics round to bf16.
+inline float Multiplied(const LinearKernel& kernel, float weight) {
+  const bool rounds = kernel.act == DType::kBF16 && kernel.Serves(Numerics::kPortable);
+  return rounds ? BF16ToF32(F32ToBF16(weight)) : weight;
 }
 
 inline int64_t MultipleOfBlock(Encoding encoding, int64_t k) {
