@@ -60,7 +60,12 @@ Result<std::unique_ptr<runner::ModelRunner>> Open(const std::string& path, const
     DI_ASSIGN_OR_RETURN(backend, pjrt::CreatePjrtBackend({config.plugin, config.options.cache_dir, config.ranks}));
 #endif
   } else {
-    backend = std::make_unique<cpu::CpuBackend>(cpu::CpuOptions{config.threads, config.isa, config.options.cache_dir});
+    backend = std::make_unique<cpu::CpuBackend>(cpu::CpuOptions{
+        .threads = config.threads,
+        .isa = config.isa,
+        .cache_dir = config.options.cache_dir,
+        .numerics = config.options.numerics,
+    });
   }
   DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded,
                       runner::LoadModel(path, backend->caps(), {config.options.activations, config.threads}));

@@ -61,7 +61,7 @@ class GatedLinearLaunch : public Launch {
       kernel += (i == 0 ? "" : " + ") + std::string(choice.kernel->name);
       reason += (i == 0 ? "" : " + ") + choice.reason;
     }
-    const GluKernels& glu = *ChooseGlu(c.isa, y_dtype_);
+    const GluKernels& glu = *ChooseGlu(c.isa, y_dtype_, c.numerics);
     glu_ = node.Str("activation") == "silu" ? glu.silu : glu.gelu_tanh;
     kernel = "gated_" + kernel + " + " + glu.name;
     return {};

@@ -23,7 +23,7 @@ class RopeKvWriteLaunch : public Launch {
     put_ = put.paged;
     kernel = std::string(rope.name) + " + " + put.name;
     if (normed_) {
-      const NormKernels& norm = *ChooseNorm(c.isa, q.dtype);
+      const NormKernels& norm = *ChooseNorm(c.isa, q.dtype, c.numerics);
       rms_norm_ = norm.rms_norm;
       kernel = std::string(norm.name) + " + " + kernel;
     }
