@@ -43,39 +43,45 @@ class PrefixTest : public ::testing::TestWithParam<DType> {
 };
 
 TEST_P(PrefixTest, AHitEqualsTheColdRunBitForBit) {
+  const int64_t lengths[] = {1, 15, 16, 17, 31, 32, 33, 48, 100};
+  std::vector<GenerationRequest> requests;
+  std::vector<Answer> cold;
+  for (const int64_t length : lengths) {
+    requests.push_back(Plain(Range(static_cast<int32_t>(length), length), 20));
+    cold.push_back(Cold(requests.back()));
+  }
   Engine engine(runner_.get(), Checked());
-  for (const int64_t length : {1, 15, 16, 17, 31, 32, 33, 48, 100}) {
-    const GenerationRequest request = Plain(Range(static_cast<int32_t>(length), length), 20);
-    const Answer cold = Cold(request);
-    EXPECT_EQ(cold.finish.cached_tokens, 0);
-    ExpectSameAnswer(RunOn(&engine, request), cold);
-    for (int again = 0; again < 2; ++again) {
-      SCOPED_TRACE(length);
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      SCOPED_TRACE(fmt::format("round {}, {} tokens", round, lengths[i]));
       const EngineStats before = engine.stats();
-      const Answer warm = RunOn(&engine, request);
-      ExpectSameAnswer(warm, cold);
-      const int64_t found = std::min(length / kBlock * kBlock, length - 1);
-      EXPECT_EQ(warm.finish.cached_tokens, found);
-      EXPECT_EQ(engine.stats().prefix_queries - before.prefix_queries, length);
+      const Answer answer = RunOn(&engine, requests[i]);
+      ExpectSameAnswer(answer, cold[i]);
+      const int64_t found = round == 0 ? 0 : std::min(lengths[i] / kBlock * kBlock, lengths[i] - 1);
+      EXPECT_EQ(answer.finish.cached_tokens, found);
+      EXPECT_EQ(engine.stats().prefix_queries - before.prefix_queries, lengths[i]);
       EXPECT_EQ(engine.stats().prefix_hits - before.prefix_hits, found);
     }
   }
 }
 
 TEST_P(PrefixTest, TheNextTurnFindsTheAnswerToo) {
-  Engine engine(runner_.get(), Checked());
+  std::vector<GenerationRequest> turns;
+  std::vector<Answer> cold;
   Ids conversation = Range(3, 21);
-  for (int turn = 0; turn < 4; ++turn) {
-    const GenerationRequest request = Plain(conversation, 27);
-    const Answer answer = RunOn(&engine, request);
-    ExpectSameAnswer(answer, Cold(request));
-    if (turn > 0) {
-      // The last token of the earlier answer was never an input.
-      const int64_t known = static_cast<int64_t>(conversation.size()) - 5 - 1;
-      EXPECT_EQ(answer.finish.cached_tokens, known / kBlock * kBlock);
-    }
-    conversation.insert(conversation.end(), answer.tokens.begin(), answer.tokens.end());
+  for (int32_t turn = 0; turn < 4; ++turn) {
+    turns.push_back(Plain(conversation, 27));
+    cold.push_back(Cold(turns.back()));
+    conversation.insert(conversation.end(), cold.back().tokens.begin(), cold.back().tokens.end());
     for (int32_t i = 0; i < 5; ++i) conversation.push_back(40 + turn * 5 + i);
+  }
+  Engine engine(runner_.get(), Checked());
+  for (size_t turn = 0; turn < turns.size(); ++turn) {
+    const Answer answer = RunOn(&engine, turns[turn]);
+    ExpectSameAnswer(answer, cold[turn]);
+    // The last token of the earlier answer was never an input.
+    const int64_t known = turn == 0 ? 0 : static_cast<int64_t>(turns[turn].prompt.size()) - 5 - 1;
+    EXPECT_EQ(answer.finish.cached_tokens, known / kBlock * kBlock);
   }
 }
 

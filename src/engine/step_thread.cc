@@ -7,6 +7,7 @@ namespace deepinfer::engine {
 void LaunchedStep::KeepTables() {
   if (tables_.size() < plan.block_tables.size()) tables_.resize(plan.block_tables.size());
   for (size_t i = 0; i < plan.block_tables.size(); ++i) {
+    tables_[i].reserve(plan.block_tables[i]->capacity());
     tables_[i] = *plan.block_tables[i];
     plan.block_tables[i] = &tables_[i];
   }

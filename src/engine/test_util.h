@@ -68,6 +68,21 @@ inline GenerationRequest Request(std::vector<int32_t> prompt, int64_t max_tokens
   return request;
 }
 
+// Tokens, log-probabilities and how it ended.
+inline void ExpectSameAnswer(const Answer& left, const Answer& right) {
+  EXPECT_EQ(left.tokens, right.tokens);
+  EXPECT_EQ(left.reason, right.reason);
+  ASSERT_EQ(left.events.size(), right.events.size());
+  for (size_t n = 0; n < left.events.size(); ++n) {
+    EXPECT_EQ(left.events[n].logprob, right.events[n].logprob) << "token " << n;
+    ASSERT_EQ(left.events[n].top.size(), right.events[n].top.size()) << "token " << n;
+    for (size_t i = 0; i < left.events[n].top.size(); ++i) {
+      EXPECT_EQ(left.events[n].top[i].id, right.events[n].top[i].id) << "token " << n;
+      EXPECT_EQ(left.events[n].top[i].logprob, right.events[n].top[i].logprob) << "token " << n;
+    }
+  }
+}
+
 // Every plan and every state is checked.
 inline EngineOptions Checked(bool async_stepping = true) {
   EngineOptions options;

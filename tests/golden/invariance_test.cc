@@ -44,17 +44,8 @@ class InvarianceTest : public ::testing::TestWithParam<Param> {
   std::string Folder() const { return OracleFolder(GetParam().checkpoint); }
 
   static void ExpectSame(const engine::Answer& left, const engine::Answer& right) {
-    EXPECT_EQ(left.tokens, right.tokens);
+    engine::ExpectSameAnswer(left, right);
     EXPECT_TRUE(SameBits(left.prompt_logits, right.prompt_logits));
-    ASSERT_EQ(left.events.size(), right.events.size());
-    for (size_t n = 0; n < left.events.size(); ++n) {
-      EXPECT_EQ(left.events[n].logprob, right.events[n].logprob) << "token " << n;
-      ASSERT_EQ(left.events[n].top.size(), right.events[n].top.size());
-      for (size_t i = 0; i < left.events[n].top.size(); ++i) {
-        EXPECT_EQ(left.events[n].top[i].id, right.events[n].top[i].id) << "token " << n;
-        EXPECT_EQ(left.events[n].top[i].logprob, right.events[n].top[i].logprob) << "token " << n;
-      }
-    }
   }
 };
 

@@ -125,6 +125,43 @@ TEST(SteadyTest, ADecodeStepAllocatesNothing) {
   }
 }
 
+class Silent : public engine::RequestObserver {
+ public:
+  bool OnToken(const engine::TokenEvent& /*event*/) override { return ++tokens > 0; }
+  void OnFinish(const engine::FinishEvent& /*event*/) override {}
+  int64_t tokens = 0;
+};
+
+// The engine around it neither: planning, publishing full blocks, handing tokens out, in both modes.
+TEST(SteadyTest, AnEngineDecodesWithoutAllocating) {
+#if !DI_COUNTS_ALLOCATIONS
+  GTEST_SKIP() << "sanitizers bring their own allocator";
+#endif
+  const auto runner = MustOpen(OracleFolder("llama_bf16"), SteadyConfig(DType::kBF16, 1));
+  ASSERT_NE(runner, nullptr);
+  for (const bool async : {false, true}) {
+    engine::EngineOptions options;
+    options.async_stepping = async;
+    engine::Engine engine(runner.get(), options);
+    Silent observer;
+    for (int32_t i = 0; i < 2; ++i) {
+      engine::GenerationRequest request = engine::Request({3, 4, 5 + i}, 150, i);
+      request.params.ignore_eos = true;
+      request.n = 1 + i;
+      ASSERT_TRUE(engine.Add(request, &observer));
+    }
+    while (observer.tokens < 20) ASSERT_TRUE(engine.Step());
+    for (int step = 0; step < 100; ++step) {  // over the ends of three blocks
+      const int64_t before = allocations;
+      const bool ran = engine.Step().has_value();
+      const int64_t after = allocations;
+      ASSERT_TRUE(ran);
+      ASSERT_EQ(after - before, 0) << (async ? "async" : "sync") << ", step " << step;
+    }
+    EXPECT_GE(observer.tokens, 320);
+  }
+}
+
 using Addresses = std::map<std::string, const void*>;
 
 // Looks at what every Run is given.
