@@ -32,6 +32,7 @@ struct CommandContext {
   Status status;  // of the command that ran
 };
 
+void AddServe(CLI::App* app, CommandContext* context);
 void AddGenerate(CLI::App* app, CommandContext* context);
 void AddChat(CLI::App* app, CommandContext* context);
 void AddLogits(CLI::App* app, CommandContext* context);

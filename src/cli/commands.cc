@@ -9,6 +9,7 @@ namespace deepinfer::cli {
 void AddCommands(CLI::App* app, CommandContext* context) {
   app->require_subcommand(1);
   app->set_version_flag("--version", [] { return VersionText(); }, "program, build, CPU and instruction set");
+  AddServe(app, context);
   AddGenerate(app, context);
   AddChat(app, context);
   AddLogits(app, context);

@@ -64,6 +64,13 @@ Status Session::RequireTokenizer(const std::string& flag) const {
   return MakeError(ErrorCode::kInvalidArgument, flag, "{} has no tokenizer; use --prompt-ids", path);
 }
 
+void Session::FindStopIds() {
+  stop_ids = runner->model().info().eos_ids;
+  if (tokenizer) stop_ids.insert(stop_ids.end(), tokenizer->eos_ids().begin(), tokenizer->eos_ids().end());
+  std::sort(stop_ids.begin(), stop_ids.end());
+  stop_ids.erase(std::unique(stop_ids.begin(), stop_ids.end()), stop_ids.end());
+}
+
 Result<std::vector<int32_t>> Session::EncodePrompt(const std::string& text, bool chat) const {
   DI_RETURN_IF_ERROR(RequireTokenizer("--prompt"));
   if (!chat) return tokenizer->Encode(text, {.parse_special = true, .add_special = true});
@@ -157,13 +164,7 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
     DI_ASSIGN_OR_RETURN(session->tokenizer, tokenizer.get());
   }
   session->engine = std::make_unique<engine::Engine>(session->runner.get());
-  session->stop_ids = session->runner->model().info().eos_ids;
-  if (session->tokenizer) {
-    const std::vector<int32_t>& more = session->tokenizer->eos_ids();
-    session->stop_ids.insert(session->stop_ids.end(), more.begin(), more.end());
-  }
-  std::sort(session->stop_ids.begin(), session->stop_ids.end());
-  session->stop_ids.erase(std::unique(session->stop_ids.begin(), session->stop_ids.end()), session->stop_ids.end());
+  session->FindStopIds();
   if (flags.verbose) {
     for (const std::string& note : session->runner->backend().notes()) spdlog::info("{}", note);
     LogReady(*session, request);

@@ -39,6 +39,8 @@ struct Session {
   double load_ms = 0;             // from the start to weights mapped or converted
   double compile_ms = 0;          // record, compile, capture
 
+  // Fills stop_ids from the model and the tokenizer.
+  void FindStopIds();
   // Fails, naming the flag, where text is needed and there is no tokenizer.
   Status RequireTokenizer(const std::string& flag) const;
   // Ids of a prompt: raw (with the BOS the model wants) or as one user message of a chat.

@@ -158,10 +158,11 @@ void AsyncEngine::Forget() {
 }
 
 void AsyncEngine::Publish() {
-  const EngineStats stats = engine_->stats();
-  if (on_step_) on_step_(stats);
-  const std::lock_guard lock(mutex_);
-  stats_ = stats;
+  {
+    const std::lock_guard lock(mutex_);
+    stats_ = engine_->stats();
+  }
+  if (on_step_) on_step_(stats());
 }
 
 }  // namespace deepinfer::engine

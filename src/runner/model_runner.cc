@@ -40,32 +40,13 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Create(LoadedModel loaded, std
 }
 
 Status ModelRunner::AllocateStates() {
-  const int64_t ranks = steps_.sizes.ranks;
-  const std::vector<models::StateSpec> specs = loaded_.model->States(options().activations, ranks);
-  const std::map<std::string, int64_t> bytes = steps_.sizes.StateBytes(specs);
-  state_bytes_ = 0;
-  for (const auto& [name, size] : bytes) state_bytes_ += size * ranks;
-  MemoryNeeds needs;
-  for (const models::WeightTable& types : loaded_.types) {
-    for (const auto& [name, type] : types.all()) needs.weights += type.Bytes();
-  }
-  needs.states = state_bytes_;
-  needs.buffers = StepBuffers::Bytes(Limits());
-  needs.per_token = PagedBytesPerToken(specs) * ranks;
-  needs.context = options().max_model_len;
+  const MemoryNeeds needs = NeedsOf(*loaded_.model, loaded_.types, steps_);
+  state_bytes_ = needs.states;
   DI_RETURN_IF_ERROR(CheckMemory(needs, FindMemoryLimit()));
+  const std::map<std::string, int64_t> bytes =
+      steps_.sizes.StateBytes(loaded_.model->States(options().activations, steps_.sizes.ranks));
   DI_ASSIGN_OR_RETURN(states_, backend_->AllocateStates(bytes));
   return {};
-}
-
-BufferLimits ModelRunner::Limits() const {
-  BufferLimits limits;
-  limits.tokens = std::max(options().prefill_buckets.back(), options().decode_buckets.back());
-  limits.rows = options().max_num_seqs;
-  limits.requests = std::max(options().max_num_seqs, max_prefill_requests());
-  limits.max_blocks = max_blocks();
-  limits.vocab = loaded_.model->info().vocab_size;
-  return limits;
 }
 
 backend::GraphKey ModelRunner::KeyFor(const models::StepShape& shape) const {
@@ -116,7 +97,7 @@ Status ModelRunner::CompileAll() {
   DI_ASSIGN_OR_RETURN(const std::vector<backend::Executable*> executables, cache_->GetAll(requests, options().threads));
   DI_RETURN_IF_ERROR(backend_->Finalize());
 
-  DI_ASSIGN_OR_RETURN(buffers_, StepBuffers::Create(Limits()));
+  DI_ASSIGN_OR_RETURN(buffers_, StepBuffers::Create(LimitsOf(*loaded_.model, steps_)));
   io_.metadata = buffers_->metadata();
   io_.outputs = buffers_->outputs();
   io_.states = states_.get();

@@ -68,7 +68,6 @@ class ModelRunner {
  private:
   ModelRunner(LoadedModel loaded, std::unique_ptr<backend::Backend> backend, StepConfig steps);
   Status AllocateStates();
-  BufferLimits Limits() const;
   Status CompileAll();
   backend::GraphKey KeyFor(const models::StepShape& shape) const;
   Result<const CompiledGraph*> Select(const StepPlan& plan) const;

@@ -172,6 +172,8 @@ void Connection::OnWatched(ErrorCode error, size_t bytes) {
     if (error && error != asio::error::operation_aborted) return Close();
     return ReadRequest();
   }
+  // Its end, with all of the response on its way: the write tells whether that arrived.
+  if (error && writing_ && ended_) return;
   if (error) return Gone();
   // Part of a next request. One that sends more than this ahead is not watched any longer; a failed write will tell.
   if (buffer_.size() + 512 <= kWatchBuffer) Watch();

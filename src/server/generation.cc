@@ -270,9 +270,11 @@ PendingResponse::Piece Generation::NextEvents() {
     if (!opening.is_null()) data += Event(opening);
   }
   while (auto taken = mailbox_->Take()) {
-    const auto& [index, delta] = *taken;
+    auto& [index, delta] = *taken;
     if (delta.finish && !IsAnswer(delta.finish->reason)) {
-      Piece failed = Fail(ErrorOf(*delta.finish));
+      const ApiError error = ErrorOf(*std::exchange(delta.finish, std::nullopt));
+      if (!delta.text.empty() || !delta.logprobs.empty()) data += Event(format_->Chunk(index, delta));
+      Piece failed = Fail(error);
       std::get<Chunk>(failed).data.insert(0, data);
       return failed;
     }

@@ -74,6 +74,21 @@ const std::string& SourceOf(const std::optional<ChatTemplate>& chat_template) {
   return chat_template ? chat_template->source() : kNone;
 }
 
+// Tokens that a template looks for in an assistant's text are left visible there.
+void GuardAssistant(std::vector<std::string> specials, Tokenizer::State* state) {
+  state->assistant_guard = nullptr;
+  std::vector<std::string> looked_for;
+  for (const auto* each : {&state->chat, &state->tool_use}) {
+    if (!each->has_value()) continue;
+    for (std::string& token : TokensLookedForBy((*each)->source(), specials)) looked_for.push_back(std::move(token));
+  }
+  if (looked_for.empty()) return;
+  std::erase_if(specials, [&](const std::string& token) {
+    return std::find(looked_for.begin(), looked_for.end(), token) != looked_for.end();
+  });
+  state->assistant_guard = std::make_unique<SpecialGuard>(specials);
+}
+
 }  // namespace
 
 bool IsEndText(std::string_view text) {
@@ -130,6 +145,17 @@ bool Tokenizer::has_chat_template() const {
   return state_->chat.has_value();
 }
 
+Status Tokenizer::UseChatTemplate(const std::string& source, const std::string& where) {
+  DI_ASSIGN_OR_RETURN(state_->chat, ChatTemplate::Compile(source, where));
+  state_->tool_use = std::nullopt;
+  std::vector<std::string> specials;
+  for (const auto& [text, id] : state_->table.added) {
+    if (state_->table.Has(id, TokenTable::kSpecial)) specials.push_back(text);
+  }
+  GuardAssistant(std::move(specials), state_.get());
+  return {};
+}
+
 const std::string& Tokenizer::chat_template_source() const {
   return SourceOf(state_->chat);
 }
@@ -177,22 +203,14 @@ Result<Tokenizer> TokenizerBuilder::Finish(std::unique_ptr<Tokenizer::State> sta
   state->eos_ids = std::move(ends);
 
   state->guard = std::make_unique<SpecialGuard>(specials);
-  std::vector<std::string> looked_for;
   if (!chat_template.empty()) {
     DI_ASSIGN_OR_RETURN(state->chat, ChatTemplate::Compile(chat_template, state->where + ": chat template"));
-    looked_for = TokensLookedForBy(chat_template, specials);
   }
   if (!tool_use_template.empty()) {
     DI_ASSIGN_OR_RETURN(state->tool_use,
                         ChatTemplate::Compile(tool_use_template, state->where + ": tool_use template"));
-    for (std::string& token : TokensLookedForBy(tool_use_template, specials)) looked_for.push_back(std::move(token));
   }
-  if (!looked_for.empty()) {
-    std::erase_if(specials, [&](const std::string& token) {
-      return std::find(looked_for.begin(), looked_for.end(), token) != looked_for.end();
-    });
-    state->assistant_guard = std::make_unique<SpecialGuard>(specials);
-  }
+  GuardAssistant(std::move(specials), state.get());
   return Tokenizer(std::move(state));
 }
 

@@ -61,6 +61,9 @@ class Tokenizer {
   const std::vector<int32_t>& eos_ids() const;
   bool IsSpecial(int32_t id) const;
 
+  // Conversations are rendered by this template from now on, tools or not. Not while another thread uses the object.
+  Status UseChatTemplate(const std::string& source, const std::string& where);
+
   struct State;  // tokenizer_builder.h
 
   bool has_chat_template() const;
@@ -77,7 +80,7 @@ class Tokenizer {
  private:
   friend class TokenizerBuilder;
   explicit Tokenizer(std::unique_ptr<State> state);
-  std::unique_ptr<const State> state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace deepinfer::text
