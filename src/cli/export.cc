@@ -102,7 +102,7 @@ void AddExport(CLI::App* app, CommandContext* context) {
       app->add_subcommand("export", "write one graph for another compiler: StableHLO and a description");
   // Nothing runs: the flags of threads, caches and backends would mean nothing.
   AddSomeModelFlags(command,
-                    {"--dtype", "--tensor-parallel-size", "--max-model-len", "--max-num-seqs",
+                    {"--dtype", "--kv-cache-dtype", "--tensor-parallel-size", "--max-model-len", "--max-num-seqs",
                      "--max-num-batched-tokens", "--kv-cache-memory"},
                     &flags->model);
   std::vector<std::string> names;

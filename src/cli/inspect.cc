@@ -54,6 +54,7 @@ Json ModelJson(const Session& session) {
           {"threads", options.threads},
           {"tensor_parallel_size", session.runner->ranks()},
           {"dtype", ToString(options.activations)},
+          {"kv_cache_dtype", ToString(*options.kv)},
           {"max_model_len", options.max_model_len},
           {"max_num_seqs", options.max_num_seqs},
           {"max_num_batched_tokens", options.max_num_batched_tokens},

@@ -43,6 +43,20 @@ std::vector<std::string> NumericsNames() {
   return names;
 }
 
+struct KvDTypeName {
+  const char* name;
+  std::optional<DType> dtype;
+};
+constexpr KvDTypeName kKvDTypes[] = {{"auto", std::nullopt}, {"f32", DType::kF32},    {"bf16", DType::kBF16},
+                                     {"f16", DType::kF16},   {"fp8", DType::kF8E4M3}, {"fp8_e4m3", DType::kF8E4M3},
+                                     {"int8", DType::kI8}};
+
+std::vector<std::string> KvDTypeNames() {
+  std::vector<std::string> names;
+  for (const KvDTypeName& each : kKvDTypes) names.emplace_back(each.name);
+  return names;
+}
+
 // The one list: what is parsed and what is handed on to another process.
 std::vector<Field> Fields() {
   using F = ModelFlags;
@@ -51,7 +65,7 @@ std::vector<Field> Fields() {
        CLI::IsMember({"cpu", "reference", "pjrt"})},
       {"--plugin", &F::plugin, "of pjrt: a library's path or a plugin's name; default: the only one installed"},
       {"--threads", &F::threads, "0: affinity, CPU quota and physical cores decide", CLI::Range(0, 1024)},
-      {"--dtype", &F::dtype, "activations and KV cache; weights keep their encoding", CLI::IsMember({"bf16", "f32"})},
+      {"--dtype", &F::dtype, "activations; weights keep their encoding", CLI::IsMember({"bf16", "f32"})},
       {"--numerics", &F::numerics,
        "of cpu: native: the fastest sums; portable: the same bits on every machine; int8: matrix products of 8-bit "
        "activations",
@@ -59,6 +73,9 @@ std::vector<Field> Fields() {
       {"--strict-kernels", &F::strict_kernels,
        "of cpu: an op on floats that no kernel takes is an error, where otherwise the reference kernel runs it with a "
        "warning"},
+      {"--kv-cache-dtype", &F::kv_cache_dtype,
+       "what K and V are kept in; auto: as --dtype says; int8: with a scale for each token and head",
+       CLI::IsMember(KvDTypeNames())},
       {"--weights", &F::weights, "quantise matrices of plain floats to this while they are loaded",
        CLI::IsMember(QuantisedEncodings()), "TYPE"},
       {"--tensor-parallel-size", &F::tensor_parallel_size,
@@ -160,10 +177,18 @@ runner::LoadOptions ToLoadOptions(const ModelFlags& flags, int threads) {
   return {*ParseDType(flags.dtype), threads, ParseEncoding(flags.weights)};
 }
 
+std::optional<DType> KvDType(const ModelFlags& flags) {
+  for (const KvDTypeName& each : kKvDTypes) {
+    if (flags.kv_cache_dtype == each.name) return each.dtype;
+  }
+  return std::nullopt;
+}
+
 Result<runner::RunnerOptions> ToRunnerOptions(const ModelFlags& flags) {
   runner::RunnerOptions options;
   options.activations = *ParseDType(flags.dtype);
   options.numerics = *ParseNumerics(flags.numerics);
+  options.kv = KvDType(flags);
   options.max_model_len = flags.max_model_len;
   options.max_num_seqs = flags.max_num_seqs;
   options.max_num_batched_tokens = flags.max_num_batched_tokens;

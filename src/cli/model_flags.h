@@ -4,6 +4,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct ModelFlags {
   std::string dtype = "bf16";
   std::string numerics = "native";
   bool strict_kernels = false;
+  std::string kv_cache_dtype = "auto";
   std::string weights;  // encoding that plain matrices are quantised to; empty: none
   int64_t tensor_parallel_size = 1;
   int64_t max_model_len = 0;
@@ -44,6 +46,8 @@ std::vector<std::string> ToArguments(const ModelFlags& flags);
 Result<int64_t> ParseBytes(const std::string& flag, const std::string& text);
 runner::LoadOptions ToLoadOptions(const ModelFlags& flags, int threads);
 Result<runner::RunnerOptions> ToRunnerOptions(const ModelFlags& flags);
+// Of --kv-cache-dtype; none for "auto", which is what the activations are.
+std::optional<DType> KvDType(const ModelFlags& flags);
 std::string DefaultCacheDir();
 
 }  // namespace deepinfer::cli

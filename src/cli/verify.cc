@@ -53,6 +53,7 @@ Result<std::unique_ptr<runner::TraceRunner>> OpenSide(const VerifyFlags& flags, 
                       runner::LoadModel(path, backend->caps(), ToLoadOptions(flags.model, threads)));
   runner::TraceOptions options;
   options.activations = *ParseDType(flags.model.dtype);
+  options.kv = KvDType(flags.model);
   options.chunk = flags.chunk;
   options.context = context;
   return runner::TraceRunner::Create(std::move(loaded), std::move(backend), options);
@@ -133,7 +134,7 @@ void AddVerify(CLI::App* app, CommandContext* context) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* command = app->add_subcommand("verify", "the same steps on two backends, compared layer by layer");
   // One sequence, in graphs of its own, and nothing kept on disk: the other shared flags would mean nothing.
-  AddSomeModelFlags(command, {"--threads", "--dtype", "--numerics", "--weights", "--verbose"}, &flags->model);
+  AddSomeModelFlags(command, {"--threads", "--dtype", "--numerics", "--kv-cache-dtype", "--weights", "--verbose"}, &flags->model);
   command->add_option("--backends", flags->backends, "two of cpu, reference, pjrt")
       ->delimiter(',')
       ->expected(1, 2)

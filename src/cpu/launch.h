@@ -42,6 +42,9 @@ class Launch {
   virtual ~Launch() = default;
   virtual void Bind(const Addresses& addresses) = 0;
   virtual void Run(const TeamContext& team) const = 0;
+  virtual void SetMembers(int /*members*/) {}  // of the team; once, before anything else
+  // Members read what others leave in the team's scratch: no other launch runs between the same barriers.
+  virtual bool IsAlone() const { return false; }
   virtual int64_t ScratchBytes() const { return 0; }                       // per member
   virtual int64_t SharedScratchBytes(int /*members*/) const { return 0; }  // of the team
 

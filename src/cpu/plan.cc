@@ -93,13 +93,13 @@ class PlanBuilder {
 
   // A node joins the open group unless it touches what the group writes, or writes what the group reads.
   int Place(const std::vector<ValueId>& reads, const std::vector<ValueId>& writes) {
-    bool conflict = fresh_part_;
+    bool conflict = fresh_group_;
     for (const ValueId value : reads) conflict = conflict || written_[Root(value)] == group_;
     for (const ValueId value : writes) {
       conflict = conflict || written_[Root(value)] == group_ || read_[Root(value)] == group_;
     }
     if (conflict) ++group_;
-    fresh_part_ = false;
+    fresh_group_ = false;
     for (const ValueId value : reads) read_[Root(value)] = group_;
     for (const ValueId value : writes) {
       const ValueId root = Root(value);
@@ -110,7 +110,7 @@ class PlanBuilder {
   }
 
   Status LowerPart(FlatPart* flat) {
-    fresh_part_ = true;
+    fresh_group_ = true;
     Part part;
     part.is_break = flat->is_break;
     part.name = flat->name;
@@ -136,7 +136,10 @@ class PlanBuilder {
     std::vector<ValueId> reads = node.operands;
     if (flat.predicate != ir::kNoValue) reads.push_back(flat.predicate);
     placed.node = index;
+    placed.launch->SetMembers(members_);
+    fresh_group_ = fresh_group_ || placed.launch->IsAlone();
     placed.group = Place(reads, node.results);
+    fresh_group_ = placed.launch->IsAlone();
     placed.predicate = flat.predicate;
     placed.branch = flat.branch;
     placed.branches = flat.branches;
@@ -189,7 +192,7 @@ class PlanBuilder {
   Weights* weights_;
   int members_;
   int group_ = 0;
-  bool fresh_part_ = true;
+  bool fresh_group_ = true;   // the next node opens a group, whatever it touches
   std::vector<int> written_;  // by root: group of the last write, read, first write
   std::vector<int> read_;
   std::vector<int> first_;

@@ -215,12 +215,48 @@ Result<Types> InferRopeKvWrite(const InferContext& c) {
   return Types{q, cache, c.operands[8]};
 }
 
-// paged_attention(q [T,Hq,D], k [N,H,B,D], v [N,H,B,D], block_tables i32[Q,M], query_start i32[Q+1], positions i32[T])
-// {scale, window, softcap, uniform} -> [T,Hq,D]
+// quantise_rows(x [..., D]) {dtype: f8e4m3fn, scale} -> f8e4m3fn [..., D]: x / scale, saturated
+// quantise_rows(x [..., D]) {dtype: i8} -> i8 [..., D], scales f32 [..., 1]
+Result<Types> InferQuantiseRows(const InferContext& c) {
+  DI_RETURN_IF_ERROR(ExpectFloat(c, 0));
+  const Type& x = c.operands[0];
+  const std::string dtype = c.node.Str("dtype");
+  if (x.rank() < 2 || x.dims.back().size < 1)
+    return TypeError(c, "needs rows of at least one element: {}", ToString(x));
+  if (dtype == ToString(DType::kF8E4M3)) {
+    const double scale = c.node.Float("scale", 1.0);
+    if (!(scale > 0)) return TypeError(c, "scale must be positive, got {}", scale);
+    return Types{x.WithDType(DType::kF8E4M3)};
+  }
+  if (dtype != ToString(DType::kI8)) return TypeError(c, "dtype must be f8e4m3fn or i8, got '{}'", dtype);
+  Type scales = x.WithDType(DType::kF32);
+  scales.dims.back() = Dim(1);
+  return Types{x.WithDType(DType::kI8), scales};
+}
+
+// What a cache of i8 has beside it, and the sinks, follow each other after the six operands that are always there.
+Status CheckAttentionExtras(const InferContext& c) {
+  const Type& cache = c.operands[1];
+  size_t next = 6;
+  if (cache.dtype == DType::kI8) {
+    if (c.operands.size() < 8) return TypeError(c, "a cache of i8 needs the scales of K and of V");
+    Type scales = cache.WithDType(DType::kF32);
+    scales.dims.back() = Dim(1);
+    for (; next < 8; ++next) DI_RETURN_IF_ERROR(Expect(c, next, scales));
+  }
+  if (c.operands.size() > next + 1)
+    return TypeError(c, "{} operands for a cache {}", c.operands.size(), ToString(cache));
+  if (c.operands.size() == next) return {};
+  return Expect(c, next, Type(DType::kF32, {c.operands[0].dims[1]}));
+}
+
+// paged_attention(q [T,Hq,D], k [N,H,B,D], v [N,H,B,D], block_tables i32[Q,M], query_start i32[Q+1], positions i32[T],
+// k_scales f32[N,H,B,1], v_scales f32[N,H,B,1] if K and V are i8, sinks f32[Hq]?)
+// {scale, window, softcap, uniform, k_scale, v_scale} -> [T,Hq,D]
 Result<Types> InferAttention(const InferContext& c) {
   DI_RETURN_IF_ERROR(ExpectFloat(c, 0));
   DI_RETURN_IF_ERROR(ExpectRank(c, 0, 3));
-  DI_RETURN_IF_ERROR(ExpectFloat(c, 1));
+  if (c.operands[1].dtype != DType::kI8) DI_RETURN_IF_ERROR(ExpectFloat(c, 1));
   DI_RETURN_IF_ERROR(ExpectRank(c, 1, 4));
   DI_RETURN_IF_ERROR(Expect(c, 2, c.operands[1]));
   DI_RETURN_IF_ERROR(RequireIndices(c, 3, 2));
@@ -234,6 +270,7 @@ Result<Types> InferAttention(const InferContext& c) {
   if (c.node.Int("uniform") != 0 && q.dims[0].size != c.operands[3].dims[0].size) {
     return TypeError(c, "uniform needs one token per request: {} and {}", ToString(q), ToString(c.operands[3]));
   }
+  DI_RETURN_IF_ERROR(CheckAttentionExtras(c));
   return Types{q};
 }
 
@@ -286,6 +323,8 @@ Result<Types> InferComposite(const InferContext& c) {
       return InferRopeKvWrite(c);
     case Op::kPagedSlotIndices:
       return InferSlotIndices(c);
+    case Op::kQuantiseRows:
+      return InferQuantiseRows(c);
     case Op::kPagedAttention:
       return InferAttention(c);
     case Op::kSample:

@@ -137,6 +137,7 @@ class EveryOp {
     const Value cache = In("cache", Type(DType::kF32, {5, 1, 4, 8}));
     const Value tables = In("tables", Type(DType::kI32, {{2, DimTag::kRequests}, 3}));
     const Value starts = In("starts", Type(DType::kI32, {3}));
+    All(Op::kQuantiseRows, {heads}, {{"dtype", std::string("i8")}});
     One(Op::kPagedAttention, {heads, cache, cache, tables, starts, ids_}, {{"scale", 0.5}, {"softcap", -kInf}});
     const Value f = In("f", Type(DType::kF32, {{4, DimTag::kTokens}}));
     const Value sampled = One(Op::kSample, {x_, f, ids_, f, f, f});

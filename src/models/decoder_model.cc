@@ -122,6 +122,7 @@ class StepRecorder {
     // The order of LayerRecorder's inputs.
     std::vector<Value> operands = {
         x, rope[0], rope[1], block, offset, in_.block_tables, in_.query_start, in_.positions, kv.k, kv.v};
+    if (kv.k_scales.valid()) operands.insert(operands.end(), {kv.k_scales, kv.v_scales});
     for (const WeightSpec& weight : model_.layer_weights(kind)) {
       operands.push_back(inputs_.at(LayerWeightName(index, weight.name)));
     }
@@ -209,15 +210,19 @@ std::vector<StateSpec> DecoderModel::States(DType kv, int64_t ranks) const {
   const int64_t kv_heads = std::max<int64_t>(1, config_.kv_heads / ranks);
   std::vector<StateSpec> states;
   for (int64_t i = 0; i < config_.layers; ++i) {
-    for (const char* part : {"k", "v"}) {
-      StateSpec state;
-      state.buffer = fmt::format("kv.{}", i);
-      state.name = fmt::format("{}.{}", state.buffer, part);
-      state.pool = "kv";
-      state.row = {kv_heads, config_.head_dim};
-      state.dtype = kv;
-      states.push_back(std::move(state));
-    }
+    const auto add = [&](const std::string& pool, int64_t width, DType dtype) {
+      for (const char* part : {"k", "v"}) {
+        StateSpec state;
+        state.buffer = fmt::format("{}.{}", pool, i);
+        state.name = fmt::format("{}.{}", state.buffer, part);
+        state.pool = pool;
+        state.row = {kv_heads, width};
+        state.dtype = dtype;
+        states.push_back(std::move(state));
+      }
+    };
+    add("kv", config_.head_dim, kv);
+    if (const auto scales = KvScales(kv)) add("kv_scales", 1, *scales);
   }
   return states;
 }

@@ -125,6 +125,7 @@ Result<Vals> Lower(const LowerContext& c) {
     case Op::kMoe:
     case Op::kPagedSlotIndices:
     case Op::kRopeKvWrite:
+    case Op::kQuantiseRows:
     case Op::kPagedAttention:
     case Op::kSample:
     case Op::kTopLogprobs:

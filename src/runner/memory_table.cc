@@ -23,7 +23,7 @@ std::string Advice(const MemoryNeeds& needs, const MemoryLimit& limit) {
 MemoryNeeds NeedsOf(const models::Model& model, const std::vector<models::WeightTable>& types,
                     const StepConfig& steps) {
   const int64_t ranks = steps.sizes.ranks;
-  const std::vector<models::StateSpec> specs = model.States(steps.options.activations, ranks);
+  const std::vector<models::StateSpec> specs = model.States(steps.sizes.kv, ranks);
   MemoryNeeds needs;
   for (const models::WeightTable& table : types) {
     for (const auto& [name, type] : table.all()) needs.weights += type.Bytes();

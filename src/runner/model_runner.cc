@@ -44,7 +44,7 @@ Status ModelRunner::AllocateStates() {
   state_bytes_ = needs.states;
   DI_RETURN_IF_ERROR(CheckMemory(needs, FindMemoryLimit()));
   const std::map<std::string, int64_t> bytes =
-      steps_.sizes.StateBytes(loaded_.model->States(options().activations, steps_.sizes.ranks));
+      steps_.sizes.StateBytes(loaded_.model->States(steps_.sizes.kv, steps_.sizes.ranks));
   DI_ASSIGN_OR_RETURN(states_, backend_->AllocateStates(bytes));
   return {};
 }

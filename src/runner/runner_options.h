@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@
 namespace deepinfer::runner {
 
 struct RunnerOptions {
-  DType activations = DType::kBF16;       // and KV: bf16 or f32
   Numerics numerics = Numerics::kNative;  // of the backend given: part of what graphs are cached by
+  DType activations = DType::kBF16;       // bf16 or f32
+  std::optional<DType> kv;                // f32, bf16, f16, f8e4m3fn or i8; none: as the activations
   int64_t max_model_len = 0;              // 0: min(the model's, 8192)
   int64_t max_num_seqs = 32;
   int64_t max_num_batched_tokens = 0;  // 0: 2048, or the backend's limit

@@ -94,7 +94,8 @@ models::StepShape StepSizes::ShapeFor(models::Phase phase, int64_t bucket) const
   shape.blocks = blocks;
   shape.max_blocks = max_blocks;
   shape.slots = slots;
-  shape.activations = shape.kv = activations;
+  shape.activations = activations;
+  shape.kv = kv;
   shape.ranks = ranks;
   return shape;
 }
@@ -119,9 +120,11 @@ Result<StepConfig> ResolveSteps(const models::Model& model, const std::string& b
   sizes.prefill_requests = caps.max_prefill_requests == 0 ? options.max_num_seqs : caps.max_prefill_requests;
   sizes.block_size = options.block_size;
   sizes.activations = options.activations;
+  if (!options.kv) options.kv = options.activations;
+  sizes.kv = *options.kv;
   sizes.ranks = caps.ranks;
   sizes.max_blocks = CeilDiv(options.max_model_len, options.block_size);
-  const int64_t block_bytes = PagedBytesPerToken(model.States(options.activations, caps.ranks)) * options.block_size;
+  const int64_t block_bytes = PagedBytesPerToken(model.States(sizes.kv, caps.ranks)) * options.block_size;
   DI_ASSIGN_OR_RETURN(const int64_t blocks, CountBlocks(options, sizes.max_blocks, block_bytes));
   sizes.blocks = blocks + 1;
   config.options = std::move(options);

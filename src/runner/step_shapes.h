@@ -25,6 +25,7 @@ struct StepSizes {
   int64_t max_blocks = 0;  // per request
   int64_t slots = 0;       // rows of the token store, without the dummy last one
   DType activations = DType::kBF16;
+  DType kv = DType::kBF16;
   int64_t ranks = 1;
 
   models::StepShape ShapeFor(models::Phase phase, int64_t bucket) const;

@@ -35,6 +35,7 @@ Result<std::unique_ptr<TraceRunner>> TraceRunner::Create(LoadedModel loaded, std
   sizes.blocks = sizes.max_blocks + 1;  // with the null block
   sizes.slots = 1;
   sizes.activations = options.activations;
+  sizes.kv = options.kv.value_or(options.activations);
   sizes.ranks = runner->backend_->caps().ranks;
   DI_RETURN_IF_ERROR(runner->backend_->SetWeights(runner->loaded_.weights, runner->loaded_.fingerprint));
   DI_RETURN_IF_ERROR(runner->Compile());
@@ -80,8 +81,8 @@ Status TraceRunner::Compile() {
   io_.metadata = buffers_->metadata();
   io_.outputs = buffers_->outputs();
   for (int64_t block = 1; block <= limits.max_blocks; ++block) block_table_.push_back(static_cast<int32_t>(block));
-  DI_ASSIGN_OR_RETURN(
-      states_, backend_->AllocateStates(sizes_.StateBytes(loaded_.model->States(options_.activations, sizes_.ranks))));
+  DI_ASSIGN_OR_RETURN(states_,
+                      backend_->AllocateStates(sizes_.StateBytes(loaded_.model->States(sizes_.kv, sizes_.ranks))));
   for (const models::Phase phase : {models::Phase::kPrefill, models::Phase::kDecode}) {
     DI_ASSIGN_OR_RETURN(const ir::Module module, Record(phase));
     if (phase == models::Phase::kPrefill) DI_RETURN_IF_ERROR(AddTraced(module));

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ namespace deepinfer::runner {
 
 struct TraceOptions {
   DType activations = DType::kBF16;
-  int64_t chunk = 64;    // tokens of a prefill step at most
-  int64_t context = 64;  // tokens in all
+  std::optional<DType> kv;  // none: as the activations
+  int64_t chunk = 64;       // tokens of a prefill step at most
+  int64_t context = 64;     // tokens in all
   int64_t block_size = 32;
 };
 

@@ -325,6 +325,22 @@ void RecordSlots(const Problem& p, Recorder* r) {
   for (const Value v : r->b().EmitAll(p.op, {slot}, {{"block_size", size}, {"blocks", blocks}})) r->Out(v);
 }
 
+// Codes and scales are exact. The first rows hold what is not a number, what is infinite, zeros, and what saturates.
+void RecordQuantise(const Problem& p, Recorder* r) {
+  const Rows rows = TokenRows(p, r);
+  const int64_t d = p.Int("d", 8);
+  const Type type(p.dtype, {Dim(rows.all, DimTag::kTokens), p.Int("heads", 1), d});
+  std::vector<float> values = Decode(p.dtype, RandomBytes(type, 3, &r->random()));
+  const float firsts[] = {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 0, 3000};
+  for (size_t i = 0; i < std::size(firsts) && (i + 1) * d <= values.size(); ++i) {
+    values[i * d + i % d] = firsts[i];
+    if (firsts[i] == 0) std::fill_n(values.begin() + static_cast<int64_t>(i) * d, d, 0.0f);
+  }
+  ir::AttrMap attrs = {{"dtype", p.Str("to", "i8")}};
+  if (p.Has("scale")) attrs["scale"] = p.Float("scale", 1);
+  for (const Value v : r->b().EmitAll(p.op, {r->Metadata("x", type, Encode(p.dtype, values))}, attrs)) r->Out(v);
+}
+
 struct Request {
   int64_t context;
   int64_t fresh;
@@ -366,33 +382,55 @@ class AttentionProblem {
     const Type cache(p_.Type("kv", p_.dtype), {1 + live_requests * table_, heads_, block_, width_});
     const Dim token_dim(all_tokens, DimTag::kTokens);
     const Value q = r_->Random("q", Type(p_.dtype, {token_dim, heads_ * p_.Int("group", 1), width_}));
-    const Value k = r_->State("k", cache, Cache(cache, tables));
-    const Value v = r_->State("v", cache, Cache(cache, tables));
+    // Codes of i8 are some 40 steps large.
+    const float size = cache.dtype == DType::kI8 ? 40 : 1;
+    const Value k = r_->State("k", cache, Cache(cache, tables, size));
+    const Value v = r_->State("v", cache, Cache(cache, tables, size));
     const Dim request_dim(all_requests, uniform ? DimTag::kTokens : DimTag::kRequests);
     const double scale = 1 / std::sqrt(static_cast<double>(width_));
-    const Value out =
-        r_->b().Emit(Op::kPagedAttention,
-                     {q, k, v, r_->Ints("tables", {request_dim, table_}, tables),
-                      r_->Ints("start", {all_requests + 1}, start), r_->Ints("positions", {token_dim}, positions)},
-                     {{"scale", scale},
-                      {"window", p_.Int("window", 0)},
-                      {"softcap", p_.Float("softcap", 0)},
-                      {"uniform", int64_t{uniform}}});
-    r_->Out(out, SlackOf(q, k, v, scale));
+    std::vector<Value> operands = {q,
+                                   k,
+                                   v,
+                                   r_->Ints("tables", {request_dim, table_}, tables),
+                                   r_->Ints("start", {all_requests + 1}, start),
+                                   r_->Ints("positions", {token_dim}, positions)};
+    double k_size = p_.Float("k_scale", 1), v_size = p_.Float("v_scale", 1);
+    if (cache.dtype == DType::kI8) {
+      Type scales(DType::kF32, cache.dims);
+      scales.dims.back() = Dim(1);
+      operands.push_back(r_->State("k_scales", scales, Cache(scales, tables, 0.03f)));
+      operands.push_back(r_->State("v_scales", scales, Cache(scales, tables, 0.03f)));
+      k_size = MaxAbs(r_->ValuesOf(operands[6]));
+      v_size = MaxAbs(r_->ValuesOf(operands[7]));
+    }
+    if (p_.Has("sinks")) operands.push_back(r_->Random("sinks", Type(DType::kF32, {heads_ * p_.Int("group", 1)}), 2));
+    ir::AttrMap attrs = {{"scale", scale},
+                         {"window", p_.Int("window", 0)},
+                         {"softcap", p_.Float("softcap", 0)},
+                         {"uniform", int64_t{uniform}}};
+    if (p_.Has("k_scale")) attrs["k_scale"] = k_size;
+    if (p_.Has("v_scale")) attrs["v_scale"] = v_size;
+    const Value out = r_->b().Emit(Op::kPagedAttention, operands, attrs);
+    r_->Out(out, SlackOf(q, k, v, scale * k_size, v_size));
   }
 
  private:
-  Bytes Cache(const Type& type, const std::vector<int32_t>& tables) {
+  // [N,heads,B,width], normal times `size` where a request has written.
+  Bytes Cache(const Type& type, const std::vector<int32_t>& tables, float size) {
+    const int64_t width = type.dims.back().size;
     std::vector<float> values(static_cast<size_t>(type.NumElements()), NAN);
     std::normal_distribution<float> normal;
     for (size_t q = 0; q < requests_.size(); ++q) {
       for (int64_t p = 0; p < requests_[q].context; ++p) {
         const int64_t block = tables[q * table_ + p / block_];
         for (int64_t h = 0; h < heads_; ++h) {
-          float* row = &values[(((block * heads_) + h) * block_ + p % block_) * width_];
-          for (int64_t d = 0; d < width_; ++d) row[d] = normal(r_->random());
+          float* row = &values[(((block * heads_) + h) * block_ + p % block_) * width];
+          for (int64_t d = 0; d < width; ++d) row[d] = size * normal(r_->random());
         }
       }
+    }
+    if (type.dtype == DType::kI8) {
+      for (float& value : values) value = std::isnan(value) ? 99.0f : std::clamp(value, -127.0f, 127.0f);
     }
     return Encode(type.dtype, values);
   }
@@ -400,14 +438,14 @@ class AttentionProblem {
   // A score is off by (D + 8) * 2^-24 * scale * sum |q||k|, on either side; softcap only shrinks that, and adds a few
   // roundings of its own size. A weight is off by as much, relatively, and by the rounding of the exponential (whose
   // argument is as large as the scores differ); the output is a mean of V with such weights.
-  Slack SlackOf(Value q, Value k, Value v, double scale) const {
+  Slack SlackOf(Value q, Value k, Value v, double scale, double v_scale) const {
     const double bound = static_cast<double>(width_) * scale * MaxAbs(r_->ValuesOf(q)) * MaxAbs(r_->ValuesOf(k));
     const double score = static_cast<double>(width_ + 8) * kHalfUlp * bound + 16 * kHalfUlp * (bound + 1);
     int64_t longest = 0;
     for (const Request& request : requests_) longest = std::max(longest, request.context);
     Slack slack;
     slack.exact = false;
-    slack.absolute = {2 * MaxAbs(r_->ValuesOf(v)) * (score + static_cast<double>(longest + 16) * kHalfUlp)};
+    slack.absolute = {2 * v_scale * MaxAbs(r_->ValuesOf(v)) * (score + static_cast<double>(longest + 16) * kHalfUlp)};
     return slack;
   }
 
@@ -504,6 +542,9 @@ bool RecordComposite(const Problem& p, Recorder* r) {
       return true;
     case Op::kPagedSlotIndices:
       RecordSlots(p, r);
+      return true;
+    case Op::kQuantiseRows:
+      RecordQuantise(p, r);
       return true;
     case Op::kPagedAttention:
       AttentionProblem(p, r).Record();

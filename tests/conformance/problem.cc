@@ -135,9 +135,20 @@ void AddLayers(List* list) {
   list->lines.push_back("paged_slot_indices t=3 block_size=1 blocks=3");
 }
 
+void AddQuantise(List* list) {
+  for (const std::string act : kFloats) {
+    for (const std::string to : {"i8", "f8e4m3fn"}) {
+      list->lines.push_back("quantise_rows " + act + " to=" + to + " t=9 live=7 heads=3 d=64");
+      list->lines.push_back("quantise_rows " + act + " to=" + to + " t=4 d=27");
+    }
+    list->lines.push_back("quantise_rows " + act + " to=f8e4m3fn scale=0.25 t=5 live=4 heads=2 d=16");
+  }
+  list->lines.push_back("quantise_rows f16 to=i8 t=3 live=2 d=16 decomposed");
+}
+
 // requests: positions written : new tokens.
 void AddAttention(List* list) {
-  const std::vector<std::string> caches = {"f32", "bf16", "f16"};
+  const std::vector<std::string> caches = {"f32", "bf16", "f16", "f8e4m3fn", "i8"};
   for (const std::string act : kFloats) {
     list->Each(caches, "paged_attention " + act +
                            " kv={} heads=2 group=3 d=64 block=16 requests=9:4,3:3,70:1,130:20 pad=5 padreq=2");
@@ -147,11 +158,15 @@ void AddAttention(List* list) {
                            " kv={} heads=2 group=2 d=24 block=8 requests=30:9,20:1 window=7 pad=1 padreq=1");
     list->Each(caches, "paged_attention " + act +
                            " kv={} heads=1 group=4 d=16 block=8 requests=30:1,20:1 window=5 softcap=2.5 uniform");
+    list->Each(caches, "paged_attention " + act +
+                           " kv={} heads=2 group=2 d=16 block=32 requests=600:3,30:2 window=400 sinks pad=1 padreq=1");
+    list->Each(caches, "paged_attention " + act +
+                           " kv={} heads=1 group=3 d=64 block=16 requests=900:1,7:1 sinks pad=1 padreq=1 uniform");
+    list->lines.push_back("paged_attention " + act +
+                          " kv=f8e4m3fn heads=1 group=2 d=8 block=4 requests=9:3 k_scale=0.5 v_scale=3 padreq=1");
     list->lines.push_back("paged_attention " + act + " kv=" + act +
                           " heads=2 group=1 d=8 block=4 requests=6:6 softcap=1 padreq=1");
   }
-  list->lines.push_back(
-      "paged_attention f32 kv=f8e4m3fn heads=2 group=2 d=8 block=4 requests=6:1,9:1 uniform pad=1 padreq=1 decomposed");
   list->lines.push_back(
       "paged_attention f16 kv=f16 heads=1 group=2 d=8 block=4 requests=6:2,9:3 pad=1 padreq=1 decomposed");
 }
@@ -250,6 +265,7 @@ const std::vector<std::string>& AllProblems() {
     List list;
     AddLinears(&list);
     AddLayers(&list);
+    AddQuantise(&list);
     AddAttention(&list);
     AddSampling(&list);
     AddElementwise(&list);

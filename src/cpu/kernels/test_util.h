@@ -24,7 +24,7 @@ inline std::vector<float> RandomFloats(int64_t count, uint32_t seed, float scale
   return values;
 }
 
-// A contiguous array of f32, bf16 or f16.
+// A contiguous array of floats of any type, or of codes of 8 bits.
 class Array {
  public:
   Array(DType dtype, const std::vector<float>& values) : dtype_(dtype), bytes_(values.size() * SizeOf(dtype)) {
@@ -35,6 +35,10 @@ class Array {
   void Set(int64_t i, float value) {
     if (dtype_ == DType::kF32) {
       std::memcpy(&bytes_[4 * i], &value, 4);
+    } else if (dtype_ == DType::kF8E4M3) {
+      bytes_[i] = F32ToF8E4M3(value);
+    } else if (dtype_ == DType::kI8) {
+      bytes_[i] = static_cast<uint8_t>(std::isnan(value) ? 0 : static_cast<int8_t>(value));
     } else {
       const uint16_t bits = dtype_ == DType::kBF16 ? F32ToBF16(value) : F32ToF16(value);
       std::memcpy(&bytes_[2 * i], &bits, 2);
@@ -46,6 +50,8 @@ class Array {
       std::memcpy(&value, &bytes_[4 * i], 4);
       return value;
     }
+    if (dtype_ == DType::kF8E4M3) return F8E4M3ToF32(bytes_[i]);
+    if (dtype_ == DType::kI8) return static_cast<int8_t>(bytes_[i]);
     uint16_t bits;
     std::memcpy(&bits, &bytes_[2 * i], 2);
     return dtype_ == DType::kBF16 ? BF16ToF32(bits) : F16ToF32(bits);
@@ -70,7 +76,7 @@ inline double Epsilon(DType dtype) {
 
 template <class Function>
 void ForEachIsa(Function function) {
-  for (Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512}) {
+  for (Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16}) {
     if (!MachineHas(isa)) {
       std::printf("skipped: this machine lacks %s\n", ToString(isa));
       continue;

@@ -31,6 +31,8 @@ std::vector<LowerFunction> Candidates(ir::Op op) {
       return {LowerGlu};
     case ir::Op::kPagedSlotIndices:
       return {LowerSlotIndices};
+    case ir::Op::kQuantiseRows:
+      return {LowerQuantiseRows};
     case ir::Op::kPagedAttention:
       return {LowerAttention};
     case ir::Op::kSample:
@@ -108,6 +110,8 @@ bool CanLower(const ir::Function& f, const ir::Node& node, Isa isa) {
     case ir::Op::kRope:
     case ir::Op::kGlu:
       return IsActivation(first);
+    case ir::Op::kQuantiseRows:
+      return ChooseQuantiseRows(isa, first, f.TypeOf(node.results[0]).dtype).run != nullptr;
     case ir::Op::kPagedAttention:
       return ChoosePagedAttention(isa, first, f.TypeOf(node.operands[1]).dtype).run != nullptr;
     case ir::Op::kRopeTable:

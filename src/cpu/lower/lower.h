@@ -36,6 +36,7 @@ LaunchResult LowerRopeTable(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerRope(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerGlu(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerSlotIndices(const LowerContext& c, const ir::Node& node);
+LaunchResult LowerQuantiseRows(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerAttention(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerSample(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerTopLogprobs(const LowerContext& c, const ir::Node& node);

@@ -1,4 +1,7 @@
-// Paged attention and slot arithmetic.
+// Paged attention, slot arithmetic, and what is written to caches of 8 bits.
+#include <limits>
+#include <optional>
+
 #include "ir/composites/decompose.h"
 
 namespace deepinfer::ir::internal {
@@ -11,6 +14,8 @@ struct Shapes {
   int64_t group;    // query heads per K/V head
   int64_t width;    // head size
   int64_t context;  // positions that the block table spans
+  // Operands that not every attention has.
+  std::optional<Value> k_scales, v_scales, sinks;
 };
 
 Shapes ShapesOf(Builder& b, const Values& v) {
@@ -24,16 +29,37 @@ Shapes ShapesOf(Builder& b, const Values& v) {
   s.group = q.dims[1].size / s.heads;
   s.width = q.dims[2].size;
   s.context = tables.dims[1].size * cache.dims[2].size;
+  const bool scaled = cache.dtype == DType::kI8;
+  if (scaled) s.k_scales = v[6];
+  if (scaled) s.v_scales = v[7];
+  if (v.size() == (scaled ? 9 : 7)) s.sinks = v.back();
   return s;
 }
 
 // cache [N,H,B,D] seen through block_tables [Q,M], as f32 [Q,H,M*B,D]. Negative entries read the null block.
-Value GatherCache(Builder& b, const Shapes& s, Value cache, Value tables) {
+Value GatherPlain(Builder& b, const Shapes& s, Value cache, Value tables) {
   const Type type = b.TypeOf(cache);
   const double last = static_cast<double>(type.dims[0].size) - 1;
   const Value blocks = b.WithScalar(Op::kMin, b.WithScalar(Op::kMax, tables, 0), last);
   const Value gathered = b.Convert(b.Emit(Op::kTake, {cache, blocks}), DType::kF32);  // [Q,M,H,B,D]
-  return b.Reshape(b.Transpose(gathered, {0, 2, 1, 3, 4}), {s.requests, s.heads, s.context, s.width});
+  return b.Reshape(b.Transpose(gathered, {0, 2, 1, 3, 4}), {s.requests, s.heads, s.context, type.dims[3]});
+}
+
+// The same, multiplied by the scales of its rows or by the one scale of all.
+Value GatherCache(Builder& b, const Shapes& s, Value cache, Value tables, const std::optional<Value>& scales,
+                  double scale) {
+  const Value plain = GatherPlain(b, s, cache, tables);
+  if (!scales) return scale == 1 ? plain : b.WithScalar(Op::kMul, plain, scale);
+  const Value by_row = b.Reshape(GatherPlain(b, s, *scales, tables), {s.requests, s.heads, s.context});
+  return b.Emit(Op::kMul, {plain, b.Broadcast(by_row, b.TypeOf(plain).dims, {0, 1, 2})});
+}
+
+Value GatherKeys(Builder& b, const Node& node, const Shapes& s, const Values& v) {
+  return GatherCache(b, s, v[1], v[3], s.k_scales, node.Float("k_scale", 1.0));
+}
+
+Value GatherValues(Builder& b, const Node& node, const Shapes& s, const Values& v) {
+  return GatherCache(b, s, v[2], v[3], s.v_scales, node.Float("v_scale", 1.0));
 }
 
 // i1 [T,S]: may the token see the context position?
@@ -65,28 +91,42 @@ struct Softmax {
   Value sum;      // over the last dimension
 };
 
-Softmax MaskedSoftmax(Builder& b, Value scores, Value mask) {
+// A sink is one more logit of the head, whose weight goes to no value. sink_dims: where head and place in the group lie
+// among the dimensions of the scores.
+Softmax MaskedSoftmax(Builder& b, const Shapes& s, Value scores, Value mask, std::vector<int64_t> sink_dims) {
   const Type type = b.TypeOf(scores);
   const int64_t last = type.rank() - 1;
   std::vector<int64_t> leading;
   for (int64_t i = 0; i < last; ++i) leading.push_back(i);
   // A row without any visible position has maximum -1e30, not -inf, so that the subtraction stays a number.
   const Value low = b.Emit(Op::kSelect, {mask, scores, b.Splat(type, -1e30)});
-  const Value max = b.Reduce(low, "max", {last});
+  Value max = b.Reduce(low, "max", {last});
+  const Type row_type = b.TypeOf(max);
+  Value sink;
+  if (s.sinks) {
+    sink = b.Broadcast(b.Reshape(*s.sinks, {s.heads, s.group}), row_type.dims, std::move(sink_dims));
+    max = b.Emit(Op::kMax, {max, sink});
+  }
   const Value exp = b.Emit(Op::kExp, {b.Emit(Op::kSub, {low, b.Broadcast(max, type.dims, leading)})});
   const Value weights = b.Emit(Op::kSelect, {mask, exp, b.Splat(type, 0.0)});
-  return {weights, b.Reduce(weights, "sum", {last})};
+  Value sum = b.Reduce(weights, "sum", {last});
+  if (s.sinks) {
+    const Value any = b.Reduce(mask, "or", {last});
+    const Value own = b.Emit(Op::kExp, {b.Emit(Op::kSub, {sink, max})});
+    sum = b.Emit(Op::kAdd, {sum, b.Emit(Op::kSelect, {any, own, b.Splat(row_type, 0.0)})});
+  }
+  return {weights, sum};
 }
 
 // One token per request: scores [T,H,G,S].
 Value UniformAttention(Builder& b, const Node& node, const Shapes& s, const Values& v) {
   const Value q = b.Reshape(b.Convert(v[0], DType::kF32), {s.tokens, s.heads, s.group, s.width});
-  const Value keys = GatherCache(b, s, v[1], v[3]);
+  const Value keys = GatherKeys(b, node, s, v);
   const Value scores = ScaleScores(b, node, b.Dot(q, keys, {0, 1}, {0, 1}, {3}, {3}, DType::kF32));
   const Value visible = CausalMask(b, node, s, v[5]);
-  const Softmax softmax = MaskedSoftmax(b, scores, b.Broadcast(visible, b.TypeOf(scores).dims, {0, 3}));
+  const Softmax softmax = MaskedSoftmax(b, s, scores, b.Broadcast(visible, b.TypeOf(scores).dims, {0, 3}), {1, 2});
   // V rows are masked too: 0 * NaN from a reused block would reach the sum.
-  const Value values = GatherCache(b, s, v[2], v[3]);
+  const Value values = GatherValues(b, node, s, v);
   const Type value_type = b.TypeOf(values);
   const Value clean =
       b.Emit(Op::kSelect, {b.Broadcast(visible, value_type.dims, {0, 2}), values, b.Splat(value_type, 0.0)});
@@ -121,7 +161,7 @@ Value RaggedAttention(Builder& b, const Node& node, const Shapes& s, const Value
   const Value q = b.Reshape(b.Convert(v[0], DType::kF32), {s.tokens, s.heads, s.group, s.width});
   const Value by_head = b.Reshape(b.Transpose(q, {1, 0, 2, 3}), {s.heads, rows, s.width});
   const Value everyone = b.Broadcast(by_head, {s.requests, s.heads, rows, s.width}, {1, 2, 3});
-  const Value keys = GatherCache(b, s, v[1], v[3]);
+  const Value keys = GatherKeys(b, node, s, v);
   const Value flat = ScaleScores(b, node, b.Dot(everyone, keys, {0, 1}, {0, 1}, {3}, {3}, DType::kF32));
   const std::vector<Dim> dims = {s.requests, s.heads, s.tokens.size, s.group, s.context};
   const Value scores = b.Reshape(flat, dims);
@@ -129,8 +169,8 @@ Value RaggedAttention(Builder& b, const Node& node, const Shapes& s, const Value
   const std::vector<Dim> seen_dims = {s.requests, s.tokens.size, s.context};
   const Value visible = b.Emit(
       Op::kAnd, {b.Broadcast(CausalMask(b, node, s, v[5]), seen_dims, {1, 2}), b.Broadcast(owner, seen_dims, {0, 1})});
-  const Softmax softmax = MaskedSoftmax(b, scores, b.Broadcast(visible, dims, {0, 2, 4}));
-  const Value values = GatherCache(b, s, v[2], v[3]);
+  const Softmax softmax = MaskedSoftmax(b, s, scores, b.Broadcast(visible, dims, {0, 2, 4}), {1, 3});
+  const Value values = GatherValues(b, node, s, v);
   const Type value_type = b.TypeOf(values);
   const Value written = b.Broadcast(WrittenPositions(b, s, owner, v[5]), value_type.dims, {0, 2});
   const Value clean = b.Emit(Op::kSelect, {written, values, b.Splat(value_type, 0.0)});
@@ -154,6 +194,32 @@ Values DecomposePagedSlotIndices(Builder& b, const Node& node, const Values& v) 
       b.Emit(Op::kAnd, {b.Compare(v[0], b.Splat(type, 0), "ge"), b.Compare(v[0], b.Splat(type, slots), "lt")});
   const Value slot = b.Emit(Op::kSelect, {inside, v[0], b.Splat(type, 0)});
   return {b.WithScalar(Op::kDiv, slot, size), b.WithScalar(Op::kRem, slot, size)};
+}
+
+// f8e4m3fn: the nearest code of x / scale, at most 448 in magnitude (other conversions of what is larger differ); NaN
+// stays NaN. i8: codes of 1/127 of the row's largest magnitude, halves rounded up. A row with a NaN or an infinity gets
+// that as its scale and codes of 0 in those places, so that all of it reads as NaN.
+Values DecomposeQuantiseRows(Builder& b, const Node& node, const Values& v) {
+  const Value x = b.Convert(v[0], DType::kF32);
+  const Type type = b.TypeOf(x);
+  if (node.Str("dtype") != ToString(DType::kI8)) {
+    const double inverse = static_cast<double>(static_cast<float>(1 / node.Float("scale", 1.0)));
+    const Value scaled = inverse == 1 ? x : b.WithScalar(Op::kMul, x, inverse);
+    const Value bounded = b.WithScalar(Op::kMax, b.WithScalar(Op::kMin, scaled, 448), -448);
+    return {b.Convert(bounded, DType::kF8E4M3)};
+  }
+  const int64_t last = type.rank() - 1;
+  std::vector<int64_t> leading;
+  for (int64_t i = 0; i < last; ++i) leading.push_back(i);
+  const Value largest = b.Reduce(b.Emit(Op::kAbs, {x}), "max", {last});
+  // A normal number even for a row of zeros, so that flushing denormals changes nothing.
+  const Value scale = b.WithScalar(Op::kMax, b.WithScalar(Op::kMul, largest, static_cast<double>(1.0f / 127)),
+                                   static_cast<double>(std::numeric_limits<float>::min()));
+  const Value steps = b.Emit(Op::kDiv, {x, b.Broadcast(scale, type.dims, leading)});
+  const Value codes = b.Convert(b.Emit(Op::kFloor, {b.WithScalar(Op::kAdd, steps, 0.5)}), DType::kI8);
+  std::vector<Dim> column = b.TypeOf(scale).dims;
+  column.push_back(Dim(1));
+  return {codes, b.Reshape(scale, column)};
 }
 
 Values DecomposePagedAttention(Builder& b, const Node& node, const Values& v) {

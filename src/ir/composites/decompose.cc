@@ -28,6 +28,8 @@ std::vector<Value> Decompose(Builder& b, const Node& node, const std::vector<Val
       return internal::DecomposeRopeKvWrite(b, node, operands);
     case Op::kPagedSlotIndices:
       return internal::DecomposePagedSlotIndices(b, node, operands);
+    case Op::kQuantiseRows:
+      return internal::DecomposeQuantiseRows(b, node, operands);
     case Op::kPagedAttention:
       return internal::DecomposePagedAttention(b, node, operands);
     case Op::kSample:

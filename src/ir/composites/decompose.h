@@ -27,6 +27,7 @@ Values DecomposeGatedLinear(Builder& b, const Node& node, const Values& v);
 Values DecomposeMoe(Builder& b, const Node& node, const Values& v);
 Values DecomposeRopeKvWrite(Builder& b, const Node& node, const Values& v);
 Values DecomposePagedSlotIndices(Builder& b, const Node& node, const Values& v);
+Values DecomposeQuantiseRows(Builder& b, const Node& node, const Values& v);
 Values DecomposePagedAttention(Builder& b, const Node& node, const Values& v);
 Values DecomposeSample(Builder& b, const Node& node, const Values& v);
 Values DecomposeTopLogprobs(Builder& b, const Node& node, const Values& v);

@@ -1,7 +1,6 @@
 #include "models/layers/layer_recorder.h"
 
 #include "ir/collective.h"
-#include "models/layers/step_io.h"
 
 namespace deepinfer::models {
 
@@ -27,8 +26,11 @@ LayerRecorder::LayerRecorder(ir::Builder* builder, const DecoderConfig& config, 
   shared_.query_start = argument("query_start", DType::kI32, {shape.requests + 1});
   shared_.positions = argument("positions", DType::kI32, {tokens});
   const Type cache = KvType(shape, config.kv_heads, config.head_dim);
-  k_cache_ = b_->Input("k_cache", InputKind::kState, cache);
-  v_cache_ = b_->Input("v_cache", InputKind::kState, cache);
+  kv_.k = b_->Input("k_cache", InputKind::kState, cache);
+  kv_.v = b_->Input("v_cache", InputKind::kState, cache);
+  if (!KvScales(shape.kv)) return;
+  kv_.k_scales = b_->Input("k_scales", InputKind::kState, KvScalesType(shape, config.kv_heads));
+  kv_.v_scales = b_->Input("v_scales", InputKind::kState, KvScalesType(shape, config.kv_heads));
 }
 
 Value LayerRecorder::Weight(const std::string& name, std::vector<int64_t> shape, Split split) {
@@ -64,9 +66,17 @@ Value LayerRecorder::Heads(Value x, int64_t heads) {
   return b_->Reshape(x, {Tokens(shape_), heads, config_.head_dim});
 }
 
-// A plain write, dims 0 and 2 of [N, heads, B, width].
-void LayerRecorder::Store(Value cache, Value rows) {
-  b_->IndexPut(cache, {shared_.block, shared_.offset}, b_->Convert(rows, shape_.kv), {0, 2});
+// Plain writes, dims 0 and 2 of [N, heads, B, width].
+void LayerRecorder::Store(Value cache, Value scales, Value rows) {
+  const auto put = [this](Value state, Value what) {
+    b_->IndexPut(state, {shared_.block, shared_.offset}, what, {0, 2});
+  };
+  if (SizeOf(shape_.kv) > 1) return put(cache, b_->Convert(rows, shape_.kv));
+  const std::vector<Value> codes =
+      b_->EmitAll(Op::kQuantiseRows, {rows}, {{"dtype", std::string(ToString(shape_.kv))}});
+  if (codes.empty()) return;
+  put(cache, codes[0]);
+  if (scales.valid()) put(scales, codes[1]);
 }
 
 Value LayerRecorder::Attention(Value x, bool qk_norm) {
@@ -82,10 +92,11 @@ Value LayerRecorder::Attention(Value x, bool qk_norm) {
   const ir::AttrMap pairs = {{"interleaved", int64_t{c.rope_interleaved}}};
   q = b_->Emit(Op::kRope, {q, shared_.cos, shared_.sin}, pairs);
   k = b_->Emit(Op::kRope, {k, shared_.cos, shared_.sin}, pairs);
-  Store(k_cache_, k);
-  Store(v_cache_, v);
-  const Value mixed = b_->Emit(Op::kPagedAttention,
-                               {q, k_cache_, v_cache_, shared_.block_tables, shared_.query_start, shared_.positions},
+  Store(kv_.k, kv_.k_scales, k);
+  Store(kv_.v, kv_.v_scales, v);
+  std::vector<Value> operands = {q, kv_.k, kv_.v, shared_.block_tables, shared_.query_start, shared_.positions};
+  if (kv_.k_scales.valid()) operands.insert(operands.end(), {kv_.k_scales, kv_.v_scales});
+  const Value mixed = b_->Emit(Op::kPagedAttention, operands,
                                {{"scale", c.attention_scale},
                                 {"window", kind_ == LayerKind::kSliding ? c.window : int64_t{0}},
                                 {"softcap", 0.0},

@@ -13,6 +13,7 @@
 
 #include "ir/builder.h"
 #include "models/decoder_config.h"
+#include "models/layers/step_io.h"
 #include "models/model.h"
 
 namespace deepinfer::models {
@@ -52,7 +53,7 @@ class LayerRecorder {
   // The inputs are: ranks add up their products. Sums stay f32 until the bias is on, as within one rank.
   ir::Value SumLinear(ir::Value x, const std::string& name, int64_t outputs, int64_t inputs, bool bias);
   ir::Value Heads(ir::Value x, int64_t heads);
-  void Store(ir::Value cache, ir::Value rows);
+  void Store(ir::Value cache, ir::Value scales, ir::Value rows);
 
   ir::Builder* b_;
   const DecoderConfig& config_;
@@ -60,7 +61,8 @@ class LayerRecorder {
   LayerKind kind_;
   WeightTypes types_;
   std::vector<WeightSpec> weights_;
-  ir::Value x_, k_cache_, v_cache_;
+  ir::Value x_;
+  KvViews kv_;
   SharedValues shared_;
 };
 

@@ -29,9 +29,10 @@ Status CheckShape(const StepShape& shape) {
                      shape.requests);
   }
   if (shape.ranks < 1) return MakeError(ErrorCode::kInvalidArgument, "step shape", "{} ranks", shape.ranks);
-  if (!IsFloat(shape.activations) || !IsFloat(shape.kv)) {
-    return MakeError(ErrorCode::kUnsupported, "step shape", "activations and KV must be floats, got {} and {}",
-                     ToString(shape.activations), ToString(shape.kv));
+  if (!IsFloat(shape.activations) || (!IsFloat(shape.kv) && shape.kv != DType::kI8)) {
+    return MakeError(ErrorCode::kUnsupported, "step shape",
+                     "activations must be floats and KV floats or i8, got {} and {}", ToString(shape.activations),
+                     ToString(shape.kv));
   }
   return {};
 }
@@ -104,12 +105,25 @@ Type KvType(const StepShape& shape, int64_t heads, int64_t width) {
   return Type(shape.kv, {shape.blocks, heads, shape.block_size, width});
 }
 
+ir::Type KvScalesType(const StepShape& shape, int64_t heads) {
+  return Type(*KvScales(shape.kv), {shape.blocks, heads, shape.block_size, 1});
+}
+
+std::optional<DType> KvScales(DType kv) {
+  return kv == DType::kI8 ? std::optional(DType::kF32) : std::nullopt;
+}
+
 KvViews DeclareKv(Builder& b, const StepShape& shape, int64_t layer, int64_t heads, int64_t width) {
   const std::string buffer = fmt::format("kv.{}", layer);
   const Type type = KvType(shape, heads, width);
   KvViews views;
   views.k = b.StateView(buffer + ".k", type, buffer, 0, "kv");
   views.v = b.StateView(buffer + ".v", type, buffer, type.NumElements(), "kv");
+  if (!KvScales(shape.kv)) return views;
+  const std::string scales = fmt::format("kv_scales.{}", layer);
+  const Type scales_type = KvScalesType(shape, heads);
+  views.k_scales = b.StateView(scales + ".k", scales_type, scales, 0, "kv_scales");
+  views.v_scales = b.StateView(scales + ".v", scales_type, scales, scales_type.NumElements(), "kv_scales");
   return views;
 }
 

@@ -4,6 +4,8 @@
 // Errors are kept by the builder (ir/builder.h). Shapes: T tokens, R rows, Q requests (models/step.h). Not thread-safe.
 #pragma once
 
+#include <optional>
+
 #include "ir/builder.h"
 #include "models/step.h"
 
@@ -44,8 +46,13 @@ void SampleAndCommit(ir::Builder& b, const StepInputs& in, const StepShape& shap
 // The two views of layer `layer`'s buffer, [N, heads, B, width] each.
 struct KvViews {
   ir::Value k, v;
+  ir::Value k_scales, v_scales;  // [N, heads, B, 1], of the layer's own buffer; only where KV is i8
 };
 KvViews DeclareKv(ir::Builder& b, const StepShape& shape, int64_t layer, int64_t heads, int64_t width);
 ir::Type KvType(const StepShape& shape, int64_t heads, int64_t width);
+ir::Type KvScalesType(const StepShape& shape, int64_t heads);
+// The dtype of the scales that lie beside K and V of this dtype, one for each row of a token and head; none if it has
+// none.
+std::optional<DType> KvScales(DType kv);
 
 }  // namespace deepinfer::models

@@ -8,11 +8,28 @@
 namespace deepinfer {
 
 DI_DECLARE_FIXED_TABLE(AttentionTable, kAttention);
+#if defined(__x86_64__)
+extern const AttentionTable kAttentionAvx512Bf16;
+#endif
 
 namespace {
 
 int64_t PaddedHead(int64_t head_size) {
   return (head_size + 15) / 16 * 16;
+}
+
+int64_t OwnFloats(int64_t head_size) {
+  return PaddedHead(head_size) * (2 * kAttentionMaxRows + kAttentionTile + kAttentionSpan) +
+         kAttentionMaxRows * kAttentionSpan;
+}
+
+int64_t RowPartialFloats(int64_t head_size) {
+  return kPartialHeader + PaddedHead(head_size);
+}
+
+// Of one unit that members share.
+int64_t SharedFloats(int64_t head_size, int64_t positions) {
+  return (positions + kAttentionSpan - 1) / kAttentionSpan * kAttentionSplitRows * RowPartialFloats(head_size);
 }
 
 struct TokenRange {
@@ -23,7 +40,19 @@ TokenRange TokensOf(const PagedAttentionArgs& args, int64_t request) {
   return {begin, std::clamp<int64_t>(args.query_start[request + 1], begin, args.live_tokens)};
 }
 
-// Calls visit(unit, cost) for every unit, always in the same order.
+// Of all the unit's tokens.
+VisibleRange VisibleTo(const PagedAttentionArgs& args, const AttentionUnit& unit) {
+  const int64_t group = args.query_heads / args.kv_heads;
+  VisibleRange any = {INT32_MAX, 0};
+  const int64_t last = unit.first_token + (unit.first_row + unit.rows - 1) / group;
+  for (int64_t token = unit.first_token + unit.first_row / group; token <= last; ++token) {
+    const VisibleRange range = VisibleAt(args, args.positions[token]);
+    if (range.lo < range.hi) any = {std::min(any.lo, range.lo), std::max(any.hi, range.hi)};
+  }
+  return any.lo < any.hi ? any : VisibleRange{0, 0};
+}
+
+// Calls visit(unit, positions that its rows see) for every unit, always in the same order.
 template <class Visit>
 void ForEachUnit(const PagedAttentionArgs& args, int64_t unit_rows, Visit visit) {
   const int64_t group = args.query_heads / args.kv_heads;
@@ -36,98 +65,153 @@ void ForEachUnit(const PagedAttentionArgs& args, int64_t unit_rows, Visit visit)
     for (unit.kv_head = 0; unit.kv_head < args.kv_heads; ++unit.kv_head) {
       for (unit.first_row = 0; unit.first_row < rows; unit.first_row += unit_rows) {
         unit.rows = std::min(unit_rows, rows - unit.first_row);
-        const int64_t last_token = tokens.begin + (unit.first_row + unit.rows - 1) / group;
-        const VisibleRange visible = VisibleAt(args, args.positions[last_token]);
-        // Reading and converting a position costs about as much as scoring it for a few rows; the 16 is the set-up.
-        visit(unit, (unit.rows + 4) * (visible.hi - visible.lo + 16));
+        visit(unit, VisibleTo(args, unit));
       }
     }
   }
 }
 
-// Large units read K and V less often; small ones keep every member busy.
+// Reading and converting a position costs about as much as scoring it for a few rows; the 16 is the set-up.
+int64_t CostOf(const AttentionUnit& unit, VisibleRange visible) {
+  return (unit.rows + 4) * (visible.hi - visible.lo + 16);
+}
+
+// Large units read K and V less often; smaller ones keep every member busy.
 int64_t ChooseUnitRows(const PagedAttentionArgs& args, int members) {
-  // Wider heads take fewer rows, so that queries, sums and the staged tile stay within a 512 KB cache.
+  // Wider heads take fewer rows, so that queries, sums and what is staged stay within a 512 KB cache.
   const int64_t largest = args.head_size > 128 ? kAttentionMaxRows / 2 : kAttentionMaxRows;
   const int64_t group = args.query_heads / args.kv_heads;
-  for (int64_t unit_rows = largest; unit_rows > 1; unit_rows /= 2) {
-    const int64_t wanted = unit_rows > 4 ? 2 * members : members;
+  for (int64_t unit_rows = largest; unit_rows > kAttentionSplitRows; unit_rows /= 2) {
     int64_t units = 0;
-    for (int64_t request = 0; request < args.live_requests && units < wanted; ++request) {
+    for (int64_t request = 0; request < args.live_requests && units < 2 * members; ++request) {
       const TokenRange tokens = TokensOf(args, request);
       units += args.kv_heads * (((tokens.end - tokens.begin) * group + unit_rows - 1) / unit_rows);
     }
-    if (units >= wanted) return unit_rows;
+    if (units >= 2 * members) return unit_rows;
   }
-  return 1;
+  return kAttentionSplitRows;
 }
 
 AttentionScratch ScratchOf(const PagedAttentionArgs& args, int member) {
-  char* base = static_cast<char*>(args.scratch) + member * PagedAttentionScratchBytes(args.head_size);
   const int64_t padded = PaddedHead(args.head_size);
   AttentionScratch scratch;
-  scratch.q = reinterpret_cast<float*>(base);
+  scratch.q = static_cast<float*>(args.scratch) + member * OwnFloats(args.head_size);
   scratch.out = scratch.q + kAttentionMaxRows * padded;
-  scratch.k_stage = scratch.out + kAttentionMaxRows * padded;
-  scratch.v_stage = scratch.k_stage + kAttentionTile * padded;
-  scratch.scores = scratch.v_stage + kAttentionTile * padded;
+  scratch.keys = scratch.out + kAttentionMaxRows * padded;
+  scratch.values = scratch.keys + kAttentionTile * padded;
+  scratch.scores = scratch.values + kAttentionSpan * padded;
   return scratch;
 }
 
-void RunUnits(AttentionUnitFn run_unit, const PagedAttentionArgs& args, int member, int members) {
-  const int64_t unit_rows = ChooseUnitRows(args, members);
-  int64_t total = 0;
-  ForEachUnit(args, unit_rows, [&](const AttentionUnit&, int64_t cost) { total += cost; });
-  const AttentionScratch scratch = ScratchOf(args, member);
-  int64_t before = 0;
-  ForEachUnit(args, unit_rows, [&](const AttentionUnit& unit, int64_t cost) {
-    // A unit belongs to the member in whose share of the total cost its middle lies.
-    const double middle = static_cast<double>(before) + 0.5 * static_cast<double>(cost);
-    const int owner = static_cast<int>(middle * members / static_cast<double>(total));
-    if (std::clamp(owner, 0, members - 1) == member) run_unit(args, unit, scratch);
-    before += cost;
-  });
-}
+// One member's view of how the work is shared out.
+class Share {
+ public:
+  Share(const AttentionTable::Entry& kernels, const PagedAttentionArgs& args, int member, int members)
+      : kernels_(kernels), args_(args), member_(member), members_(members), scratch_(ScratchOf(args, member)) {}
+
+  void Run() {
+    const int64_t unit_rows = ChooseUnitRows(args_, members_);
+    ForEachUnit(args_, unit_rows,
+                [&](const AttentionUnit& unit, VisibleRange range) { total_ += CostOf(unit, range); });
+    int64_t before = 0;
+    ForEachUnit(args_, unit_rows, [&](const AttentionUnit& unit, VisibleRange range) {
+      Take(unit, range, before);
+      before += CostOf(unit, range);
+    });
+  }
+
+ private:
+  // A piece of work belongs to the member in whose share of the total cost its middle lies.
+  int OwnerAt(double middle) const {
+    return std::clamp(static_cast<int>(middle * members_ / static_cast<double>(total_)), 0, members_ - 1);
+  }
+
+  void Take(const AttentionUnit& unit, VisibleRange range, int64_t before) {
+    const int64_t first = range.lo / kAttentionSpan;
+    const int64_t spans =
+        unit.rows > kAttentionSplitRows ? 1 : (range.hi + kAttentionSpan - 1) / kAttentionSpan - first;
+    const double each = static_cast<double>(CostOf(unit, range)) / static_cast<double>(std::max<int64_t>(spans, 1));
+    const auto owner = [&](int64_t span) {
+      return OwnerAt(static_cast<double>(before) + (static_cast<double>(span) + 0.5) * each);
+    };
+    const int slot = owner(0);
+    if (spans <= 1 || slot == owner(spans - 1)) {
+      if (slot == member_) kernels_.whole(args_, unit, scratch_);
+      return;
+    }
+    int64_t begin = 0, end = 0;
+    while (begin < spans && owner(begin) < member_) ++begin;
+    for (end = begin; end < spans && owner(end) == member_;) ++end;
+    if (begin < end) TakePart(unit, slot, first, spans, begin, end);
+  }
+
+  // No other unit that is shared begins with the same member, so the slot is this unit's alone.
+  void TakePart(const AttentionUnit& unit, int slot, int64_t first, int64_t spans, int64_t begin, int64_t end) {
+    const int64_t head = args_.head_size;
+    float* partials = static_cast<float*>(args_.scratch) + members_ * OwnFloats(head) +
+                      slot * SharedFloats(head, args_.max_blocks * args_.block_size);
+    const int64_t per_span = unit.rows * RowPartialFloats(head);
+    kernels_.part(args_, unit, scratch_, first + begin, first + end, partials + begin * per_span);
+    const int32_t mine = static_cast<int32_t>(end - begin);
+    if (args_.done[slot].fetch_add(mine, std::memory_order_acq_rel) + mine < spans) return;
+    args_.done[slot].store(0, std::memory_order_relaxed);
+    kernels_.merge(args_, unit, scratch_, spans, partials);
+  }
+
+  const AttentionTable::Entry& kernels_;
+  const PagedAttentionArgs& args_;
+  int member_, members_;
+  AttentionScratch scratch_;
+  int64_t total_ = 0;
+};
 
 const AttentionTable& TableOf(int isa_class) {
 #if defined(__x86_64__)
+  if (isa_class == 3) return kAttentionAvx512Bf16;
   if (isa_class == 2) return kAttentionAvx512;
   if (isa_class == 1) return kAttentionAvx2;
-  if (isa_class == 4) return kAttentionAvx2Fixed;
+  if (isa_class == 5) return kAttentionAvx2Fixed;
 #endif
-  if (isa_class == 3) return kAttentionPortableFixed;
+  if (isa_class == 4) return kAttentionPortableFixed;
   return kAttentionPortable;
 }
 
 template <int isa_class, int activation, int cache>
 void Run(const PagedAttentionArgs& args, int member, int members) {
-  RunUnits(TableOf(isa_class).by_type[activation][cache].unit, args, member, members);
+  Share(TableOf(isa_class).by_type[activation][cache], args, member, members).Run();
 }
 
 template <int isa_class>
 AttentionKernels Choose(int activation, int cache) {
   using Fn = void (*)(const PagedAttentionArgs&, int, int);
-  static constexpr Fn kRun[2][3] = {
-      {Run<isa_class, 0, 0>, Run<isa_class, 0, 1>, Run<isa_class, 0, 2>},
-      {Run<isa_class, 1, 0>, Run<isa_class, 1, 1>, Run<isa_class, 1, 2>},
+  static constexpr Fn kRun[2][5] = {
+      {Run<isa_class, 0, 0>, Run<isa_class, 0, 1>, Run<isa_class, 0, 2>, Run<isa_class, 0, 3>, Run<isa_class, 0, 4>},
+      {Run<isa_class, 1, 0>, Run<isa_class, 1, 1>, Run<isa_class, 1, 2>, Run<isa_class, 1, 3>, Run<isa_class, 1, 4>},
   };
   return {TableOf(isa_class).by_type[activation][cache].name, kRun[activation][cache]};
 }
 
+int CacheIndex(DType cache) {
+  constexpr DType kCaches[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kI8};
+  const auto* at = std::find(std::begin(kCaches), std::end(kCaches), cache);
+  return at == std::end(kCaches) ? -1 : static_cast<int>(at - kCaches);
+}
+
 }  // namespace
 
-size_t PagedAttentionScratchBytes(int64_t head_size) {
-  const size_t padded = static_cast<size_t>(PaddedHead(head_size));
-  const size_t floats = padded * 2 * (kAttentionMaxRows + kAttentionTile) + kAttentionMaxRows * kAttentionTile;
-  return floats * sizeof(float);
+size_t PagedAttentionScratchBytes(int64_t head_size, int64_t positions, int members) {
+  return static_cast<size_t>(members * (OwnFloats(head_size) + SharedFloats(head_size, positions))) * sizeof(float);
 }
 
 AttentionKernels ChoosePagedAttention(Isa isa, DType activation, DType cache, Numerics numerics) {
   const int from = activation == DType::kF32 ? 0 : activation == DType::kBF16 ? 1 : -1;
-  const int kv = cache == DType::kF32 ? 0 : cache == DType::kBF16 ? 1 : cache == DType::kF16 ? 2 : -1;
+  const int kv = CacheIndex(cache);
   if (from < 0 || kv < 0) return {};
+  const bool portable = numerics == Numerics::kPortable;
+  // Only a dot product of two bf16 gains from what came with avx512_bf16.
+  if (!portable && isa >= Isa::kAvx512Bf16 && from == 1 && kv == 1) return Choose<3>(from, kv);
   if (isa >= Isa::kAvx512) return Choose<2>(from, kv);
-  if (numerics == Numerics::kPortable) return isa >= Isa::kAvx2 ? Choose<4>(from, kv) : Choose<3>(from, kv);
+  if (portable) return isa >= Isa::kAvx2 ? Choose<5>(from, kv) : Choose<4>(from, kv);
   if (isa >= Isa::kAvx2) return Choose<1>(from, kv);
   return Choose<0>(from, kv);
 }

@@ -1,294 +1,423 @@
-// Compiled once per instruction set; see simd.h.
-//
-// A score is a dot product with lanes along the head: chunks of kLanes in order, then one tree over the lanes. The same
-// order serves one decode row and a block of prefill rows, and needs no transposed copy of K. kLanes dot products at a
-// time (R query rows times J positions) fill the registers and share the tree's shuffles.
-#include "cpu/kernels/attention/attention_internal.h"
-#include "cpu/kernels/simd.h"
+// Compiled once per instruction set; see simd.h. The order of sums is that of attention.h.
+#include "cpu/kernels/attention/attention_stage.h"
 
 namespace deepinfer {
 namespace {
 
-constexpr int kTile = kAttentionTile;
-constexpr int kGroupRows = kLanes / 4;  // 16 accumulators on AVX-512, 8 on AVX2
+constexpr int kGroupRows = 4;                      // query rows that share what is loaded
+constexpr int kKeyVectors = kLanes == 16 ? 4 : 2;  // with them: accumulators of scores
+constexpr int kWide = 16 / kLanes;                 // vectors of the 16 lanes in which weights are added up
+constexpr float kInfinity = __builtin_inff();
 
 // What a unit knows of its rows.
 struct RowState {
   float max[kAttentionMaxRows];
   float sum[kAttentionMaxRows];
-  float correction[kAttentionMaxRows];  // of this tile
+  float keep[kAttentionMaxRows];  // factor of what was there, when a span is added
+  float add[kAttentionMaxRows];   // and of the span
   VisibleRange visible[kAttentionMaxRows];
-  VisibleRange in_tile[kAttentionMaxRows];  // this tile's share, relative to its start
+  VisibleRange in_span[kAttentionMaxRows];  // relative to the span's start; empty: {0, 0}
 };
 
-// Rows of K and V of one tile, as stored or as staged f32.
-template <class T>
-struct TileRows {
-  const T* k[kTile];
-  const T* v[kTile];
+// How a query meets the transposed keys: f32 by f32.
+struct Plain {
+  static DI_INLINE F Query(const float* q) { return Set1(*q); }
+  static DI_INLINE F Step(F query, F key, F sum) { return Fma(query, key, sum); }
 };
+#if defined(__AVX512BF16__)
+// Pairs of bf16: the odd one is added first, then the even one, each rounded like an FMA with FTZ and DAZ.
+struct Pairs {
+  static DI_INLINE F Query(const float* q) {
+    int32_t pair;
+    memcpy(&pair, q, sizeof pair);
+    return (F)Set1(pair);
+  }
+  static DI_INLINE F Step(F query, F key, F sum) {
+    return (F)_mm512_dpbf16_ps((__m512)sum, (__m512bh)query, (__m512bh)key);
+  }
+};
+#endif
 
-template <int R, int J, class T>
-DI_INLINE void ScoreRows(const float* q, int64_t padded, const T* const* k, int begin, int end, float* scores) {
-  static_assert(R * J == kLanes);
-  for (int j = begin; j < end; j += J) {
-    F acc[kLanes] = {};
-    for (int64_t d = 0; d < padded; d += kLanes) {
-      F key[J];
-#pragma GCC unroll 16
-      for (int jj = 0; jj < J; ++jj) key[jj] = Load(k[j + jj] + d);
+template <class Mode, int R, int N>
+DI_INLINE void ScoreBlock(const float* q, int64_t padded, const float* keys, int64_t length, float* scores) {
+  F sum[R * N] = {};
+  for (int64_t d = 0; d < length; ++d) {
+    F key[N];
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) {
-        const F query = Load(q + r * padded + d);
-#pragma GCC unroll 16
-        for (int jj = 0; jj < J; ++jj) acc[r * J + jj] = Fma(query, key[jj], acc[r * J + jj]);
-      }
+    for (int n = 0; n < N; ++n) key[n] = Load(keys + d * kTile + n * kLanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const F query = Mode::Query(q + r * padded + d);
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) sum[r * N + n] = Mode::Step(query, key[n], sum[r * N + n]);
     }
-    float sums[kLanes];
-    Store(sums, SumEach(acc));
-    for (int r = 0; r < R; ++r) memcpy(scores + r * kTile + j, sums + r * J, J * sizeof(float));
   }
-}
-
-// Turns a row's scores into weights against its new maximum; what is not visible gets 0, whatever stood there.
-DI_INLINE void SoftmaxRow(const PagedAttentionArgs& args, float* scores, RowState& state, int64_t row) {
-  const VisibleRange range = state.in_tile[row];
-  I index;
-  for (int i = 0; i < kLanes; ++i) index[i] = i;
-  F max = Set1(-__builtin_inff());
-  F values[kTile / kLanes];
-  I masks[kTile / kLanes];
-#pragma GCC unroll 16
-  for (int i = 0; i < kTile / kLanes; ++i) {
-    masks[i] = (index >= range.lo) & (index < range.hi);
-    F s = Load(scores + i * kLanes) * args.scale;
-    if (args.softcap > 0) s = args.softcap * Tanh(s / args.softcap);
-    values[i] = masks[i] ? s : Set1(-__builtin_inff());
-    max = Max(values[i], max);
-    index += kLanes;
-  }
-  const float old_max = state.max[row];
-  const float new_max = Larger(old_max, ReduceMax(max));
-  F sum = {};
-#pragma GCC unroll 16
-  for (int i = 0; i < kTile / kLanes; ++i) {
-    const F weight = (F)((I)Exp(values[i] - new_max) & masks[i]);
-    Store(scores + i * kLanes, weight);
-    sum += weight;
-  }
-  float correction = 0;
-  if (old_max != -__builtin_inff()) {
-    const F e = Exp(Set1(old_max - new_max));
-    correction = e[0];
-  }
-  state.max[row] = new_max;
-  state.correction[row] = correction;
-  state.sum[row] = state.sum[row] * correction + ReduceAdd(sum);
-}
-
-// out[r] = out[r] * correction[r] + sum over visible j, ascending, of weight[r][j] * v_j, for NV vectors from `d` on.
-// [all_lo, all_hi) is visible to every row; at the edges each row takes only its own, since a weight of 0 times a NaN
-// would not be 0.
-template <int R, int NV, class T>
-DI_INLINE void AccumulateValues(float* out, int64_t padded, int64_t d, const T* const* v, const float* weights,
-                                const float* correction, const VisibleRange* range, VisibleRange all,
-                                VisibleRange any) {
-  F acc[R * NV];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-    for (int n = 0; n < NV; ++n) acc[r * NV + n] = Load(out + r * padded + d + n * kLanes) * correction[r];
+    for (int n = 0; n < N; ++n) Store(scores + r * kSpan + n * kLanes, sum[r * N + n]);
   }
-  for (int j = any.lo; j < any.hi; ++j) {
+}
+
+// Positions [begin, end) of a tile, whole vectors.
+template <class Mode, int R>
+void ScoreRows(const float* q, int64_t padded, const float* keys, int64_t length, int begin, int end, float* scores) {
+  int j = begin;
+  for (; j + kKeyVectors * kLanes <= end; j += kKeyVectors * kLanes) {
+    ScoreBlock<Mode, R, kKeyVectors>(q, padded, keys + j, length, scores + j);
+  }
+  for (; j < end; j += kLanes) ScoreBlock<Mode, R, 1>(q, padded, keys + j, length, scores + j);
+}
+
+template <class Mode>
+DI_INLINE void ScoreTile(const AttentionScratch& scratch, int64_t rows, int64_t padded, int64_t length, int begin,
+                         int end, float* scores) {
+  int64_t row = 0;
+  for (; row + kGroupRows <= rows; row += kGroupRows) {
+    ScoreRows<Mode, kGroupRows>(scratch.q + row * padded, padded, scratch.keys, length, begin, end,
+                                scores + row * kSpan);
+  }
+  const float* q = scratch.q + row * padded;
+  float* at = scores + row * kSpan;
+  if (rows - row == 1) ScoreRows<Mode, 1>(q, padded, scratch.keys, length, begin, end, at);
+  if (rows - row == 2) ScoreRows<Mode, 2>(q, padded, scratch.keys, length, begin, end, at);
+  if (rows - row == 3) ScoreRows<Mode, 3>(q, padded, scratch.keys, length, begin, end, at);
+}
+
+// Puts a span with its maximum and sum beside what the row has.
+DI_INLINE void Fold(RowState& state, int64_t row, float max, float sum) {
+  const float old = state.max[row];
+  const float top = Larger(old, max);
+  F x = Set1(max - top);
+  x[0] = old - top;
+  const F e = Exp(x);
+  state.keep[row] = old == -kInfinity ? 0.0f : e[0];
+  state.add[row] = e[1];
+  state.max[row] = top;
+  state.sum[row] = state.sum[row] * state.keep[row] + sum * e[1];
+}
+
+DI_INLINE float SumOf16(const F* sums) {
+  float lanes[16];
+  for (int i = 0; i < kWide; ++i) Store(lanes + i * kLanes, sums[i]);
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
+// Turns a row's scores into weights against the span's maximum; what is not visible gets 0, whatever stood there. The
+// scales of i8 go into scores and weights instead of every element.
+template <bool scaled>
+void SoftmaxRow(const PagedAttentionArgs& args, float* scores, const float* k_scales, const float* v_scales,
+                RowState& state, int64_t row) {
+  const VisibleRange range = state.in_span[row];
+  const float scale = args.scale * args.k_scale;
+  const int first = range.lo / kLanes, last = (range.hi + kLanes - 1) / kLanes;
+  I index;
+  for (int i = 0; i < kLanes; ++i) index[i] = first * kLanes + i;
+  F max = Set1(-kInfinity);
+  for (int i = first; i < last; ++i, index += kLanes) {
+    F s = Load(scores + i * kLanes);
+    if constexpr (scaled) s *= Load(k_scales + i * kLanes);
+    s *= scale;
+    if (args.softcap > 0) s = args.softcap * Tanh(s / args.softcap);
+    s = ((index >= range.lo) & (index < range.hi)) ? s : Set1(-kInfinity);
+    Store(scores + i * kLanes, s);
+    max = Max(s, max);
+  }
+  const float top = ReduceMax(max);
+  for (int i = 0; i < kLanes; ++i) index[i] = first * kLanes + i;
+  F sums[kWide] = {};
+  for (int i = first; i < last; ++i, index += kLanes) {
+    const I visible = (index >= range.lo) & (index < range.hi);
+    const F weight = (F)((I)Exp(Load(scores + i * kLanes) - top) & visible);
+    sums[i % kWide] += weight;
+    if constexpr (scaled) {
+      Store(scores + i * kLanes, weight * Load(v_scales + i * kLanes));
+    } else {
+      Store(scores + i * kLanes, weight);
+    }
+  }
+  Fold(state, row, top, SumOf16(sums));
+}
+
+// Positions that all rows of a group see, and those that any does.
+struct GroupRange {
+  VisibleRange all, any;
+};
+template <int R>
+DI_INLINE GroupRange RangeOf(const VisibleRange* range) {
+  GroupRange g = {{0, kSpan}, {kSpan, 0}};
+  for (int r = 0; r < R; ++r) {
+    g.all = {Larger(g.all.lo, range[r].lo), Smaller(g.all.hi, range[r].hi)};
+    if (range[r].lo < range[r].hi) g.any = {Smaller(g.any.lo, range[r].lo), Larger(g.any.hi, range[r].hi)};
+  }
+  if (g.all.lo >= g.all.hi) g.all = {g.any.hi, g.any.hi};
+  return g;
+}
+
+// acc[r] = sum over visible j, ascending, of weight[r][j] * v_j, then out[r] = out[r] * keep[r] + acc[r] * add[r], for
+// NV vectors from `d` on. At the edges each row takes only its own, since a weight of 0 times a NaN would not be 0.
+template <int R, int NV, class T>
+DI_INLINE void AddValues(float* out, int64_t padded, int64_t d, const T* const* v, const float* weights,
+                         const RowState& state, int64_t row, const GroupRange& g, int64_t fetch_bytes) {
+  F acc[R * NV] = {};
+  const VisibleRange* range = state.in_span + row;
+  const auto edge = [&](int begin, int end) {
+    for (int j = begin; j < end; ++j) {
+      for (int r = 0; r < R; ++r) {
+        if (j < range[r].lo || j >= range[r].hi) continue;
+        const F weight = Set1(weights[r * kSpan + j]);
+        for (int n = 0; n < NV; ++n) acc[r * NV + n] = Fma(weight, Load(v[j] + d + n * kLanes), acc[r * NV + n]);
+      }
+    }
+  };
+  edge(g.any.lo, g.all.lo);
+  for (int j = g.all.lo; j < g.all.hi; ++j) {
+    if (fetch_bytes > 0) FetchRow(v[j + kAhead], fetch_bytes);
     F value[NV];
 #pragma GCC unroll 4
     for (int n = 0; n < NV; ++n) value[n] = Load(v[j] + d + n * kLanes);
-    if (j >= all.lo && j < all.hi) [[likely]] {
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) {
-        const F weight = Set1(weights[r * kTile + j]);
+    for (int r = 0; r < R; ++r) {
+      const F weight = Set1(weights[r * kSpan + j]);
 #pragma GCC unroll 4
-        for (int n = 0; n < NV; ++n) acc[r * NV + n] = Fma(weight, value[n], acc[r * NV + n]);
-      }
-    } else {
-#pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) {
-        if (j < range[r].lo || j >= range[r].hi) continue;
-        const F weight = Set1(weights[r * kTile + j]);
-#pragma GCC unroll 4
-        for (int n = 0; n < NV; ++n) acc[r * NV + n] = Fma(weight, value[n], acc[r * NV + n]);
-      }
+      for (int n = 0; n < NV; ++n) acc[r * NV + n] = Fma(weight, value[n], acc[r * NV + n]);
     }
   }
+  edge(g.all.hi, g.any.hi);
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
+    if (range[r].lo >= range[r].hi) continue;
 #pragma GCC unroll 4
-    for (int n = 0; n < NV; ++n) Store(out + r * padded + d + n * kLanes, acc[r * NV + n]);
-  }
-}
-
-// One tile for R rows from `row` on. `real` of them exist; the others (queries of zero) only fill the registers.
-template <int R, class T>
-void TileForRows(const PagedAttentionArgs& args, const AttentionScratch& scratch, RowState& state, int64_t row,
-                 int real, const TileRows<T>& tile, int64_t padded) {
-  VisibleRange any = {kTile, 0}, all = {0, kTile};
-  for (int r = 0; r < real; ++r) {
-    const VisibleRange range = state.in_tile[row + r];
-    all = {Larger(all.lo, range.lo), Smaller(all.hi, range.hi)};
-    if (range.lo < range.hi) any = {Smaller(any.lo, range.lo), Larger(any.hi, range.hi)};
-  }
-  if (any.lo >= any.hi) return;
-  for (int r = real; r < R; ++r) {
-    state.in_tile[row + r] = any;
-    state.correction[row + r] = 0;
-  }
-  constexpr int kPositions = kLanes / R;
-  float* scores = scratch.scores + row * kTile;
-  ScoreRows<R, kPositions>(scratch.q + row * padded, padded, tile.k, any.lo / kPositions * kPositions, any.hi, scores);
-  for (int r = 0; r < real; ++r) {
-    if (state.in_tile[row + r].lo < state.in_tile[row + r].hi) {
-      SoftmaxRow(args, scores + r * kTile, state, row + r);
-    } else {
-      state.correction[row + r] = 1;
+    for (int n = 0; n < NV; ++n) {
+      float* at = out + r * padded + d + n * kLanes;
+      Store(at, Fma(acc[r * NV + n], Set1(state.add[row + r]), Load(at) * state.keep[row + r]));
     }
   }
-  float* out = scratch.out + row * padded;
-  const float* correction = state.correction + row;
-  const VisibleRange* range = state.in_tile + row;
+}
+
+template <int R, class T>
+void AddRows(float* out, int64_t padded, const T* const* v, const float* weights, const RowState& state, int64_t row,
+             int64_t fetch_bytes) {
+  constexpr int kVectors = kLanes == 16 || R <= 2 ? 4 : 2;
+  const GroupRange g = RangeOf<R>(state.in_span + row);
+  if (g.any.lo >= g.any.hi) return;
   int64_t d = 0;
-  for (; d + 4 * kLanes <= padded; d += 4 * kLanes) {
-    AccumulateValues<R, 4>(out, padded, d, tile.v, scores, correction, range, all, any);
+  for (; d + kVectors * kLanes <= padded; d += kVectors * kLanes) {
+    AddValues<R, kVectors>(out, padded, d, v, weights, state, row, g, d == 0 ? fetch_bytes : 0);
   }
   for (; d < padded; d += kLanes) {
-    AccumulateValues<R, 1>(out, padded, d, tile.v, scores, correction, range, all, any);
+    AddValues<R, 1>(out, padded, d, v, weights, state, row, g, d == 0 ? fetch_bytes : 0);
   }
 }
 
 template <class T>
-void TileForUnit(const PagedAttentionArgs& args, const AttentionScratch& scratch, RowState& state, int64_t rows,
-                 const TileRows<T>& tile, int64_t padded) {
+DI_INLINE void AddSpan(const AttentionScratch& scratch, const RowState& state, int64_t rows, int64_t padded,
+                       const T* const* v, int64_t fetch_bytes) {
   int64_t row = 0;
   for (; row + kGroupRows <= rows; row += kGroupRows) {
-    TileForRows<kGroupRows>(args, scratch, state, row, kGroupRows, tile, padded);
+    AddRows<kGroupRows>(scratch.out + row * padded, padded, v, scratch.scores + row * kSpan, state, row,
+                        row == 0 ? fetch_bytes : 0);
   }
-  const int rest = static_cast<int>(rows - row);
-  if (rest == 1) TileForRows<1>(args, scratch, state, row, 1, tile, padded);
-  if constexpr (kGroupRows == 4) {
-    if (rest == 2) TileForRows<2>(args, scratch, state, row, 2, tile, padded);
-    if (rest == 3) TileForRows<4>(args, scratch, state, row, 3, tile, padded);
-  }
+  float* out = scratch.out + row * padded;
+  const float* weights = scratch.scores + row * kSpan;
+  const int64_t fetch = row == 0 ? fetch_bytes : 0;
+  if (rows - row == 1) AddRows<1>(out, padded, v, weights, state, row, fetch);
+  if (rows - row == 2) AddRows<2>(out, padded, v, weights, state, row, fetch);
+  if (rows - row == 3) AddRows<3>(out, padded, v, weights, state, row, fetch);
 }
 
-template <class T>
-DI_INLINE void ToF32(const T* in, float* out, int64_t count, int64_t padded) {
-  for (int64_t i = 0; i < padded; i += kLanes) {
-    Store(out + i, i + kLanes <= count ? Load(in + i) : LoadPart(in + i, count - i, 0.0f));
+template <class Act, class Kv>
+struct Types {
+  static constexpr bool kBothBf16 = sizeof(Act) == 2 && __is_same(Kv, Bf16);
+#if defined(__AVX512BF16__)
+  static constexpr bool kPairs = kBothBf16;
+#else
+  static constexpr bool kPairs = false;
+#endif
+};
+
+struct Rows {
+  int64_t token, head;
+};
+DI_INLINE Rows RowAt(const PagedAttentionArgs& args, const AttentionUnit& unit, int64_t row) {
+  const int64_t group = args.query_heads / args.kv_heads;
+  return {unit.first_token + (unit.first_row + row) / group, unit.kv_head * group + (unit.first_row + row) % group};
+}
+
+// Forgets what the rows have, but for the sinks.
+DI_INLINE void ClearRows(const PagedAttentionArgs& args, const AttentionUnit& unit, const AttentionScratch& scratch,
+                         RowState& state, int64_t padded, bool sinks) {
+  for (int64_t row = 0; row < unit.rows; ++row) {
+    const float sink = sinks && args.sinks != nullptr ? args.sinks[RowAt(args, unit, row).head] : -kInfinity;
+    state.max[row] = sink;
+    state.sum[row] = sink == -kInfinity ? 0.0f : 1.0f;
   }
+  memset(scratch.out, 0, unit.rows * padded * sizeof(float));
 }
 
-// The cache row of a position of the unit's request and kv head.
-DI_INLINE int64_t PlaceOf(const PagedAttentionArgs& args, const AttentionUnit& unit, int64_t position) {
-  const int64_t entry = unit.table[position / args.block_size];
-  const int64_t block = entry < 0 || entry >= args.num_blocks ? 0 : entry;
-  return (block * args.kv_heads + unit.kv_head) * args.block_size + position % args.block_size;
-}
-
-// Loads the unit's queries and clears its sums. Rows are padded with zeros to whole vectors and whole row groups.
-template <class Act>
+// Loads the unit's queries in the form that its keys will have. Returns what any of its rows sees.
+template <class Act, class Kv>
 VisibleRange BeginUnit(const PagedAttentionArgs& args, const AttentionUnit& unit, const AttentionScratch& scratch,
                        RowState& state, int64_t padded) {
-  const int64_t group = args.query_heads / args.kv_heads;
+  const int64_t head = args.head_size;
   VisibleRange any = {INT32_MAX, 0};
   for (int64_t row = 0; row < unit.rows; ++row) {
-    const int64_t token = unit.first_token + (unit.first_row + row) / group;
-    const int64_t head = unit.kv_head * group + (unit.first_row + row) % group;
-    const Act* q = static_cast<const Act*>(args.q) + token * args.q_stride + head * args.head_size;
-    ToF32(q, scratch.q + row * padded, args.head_size, padded);
-    const VisibleRange range = VisibleAt(args, args.positions[token]);
+    const Rows at = RowAt(args, unit, row);
+    const Act* q = static_cast<const Act*>(args.q) + at.token * args.q_stride + at.head * head;
+    float* to = scratch.q + row * padded;
+    if constexpr (Types<Act, Kv>::kPairs) {
+      memset(to, 0, padded * sizeof(float));
+      memcpy(to, q, head * sizeof(Act));
+    } else {
+      for (int64_t i = 0; i < padded; i += kLanes) Store(to + i, LoadUpTo(q, i, head));
+      for (int64_t i = 0; Types<Act, Kv>::kBothBf16 && i < head; i += 2) {
+        const float even = to[i];
+        to[i] = to[i + 1];
+        to[i + 1] = even;
+      }
+    }
+    const VisibleRange range = VisibleAt(args, args.positions[at.token]);
     if (range.lo < range.hi) any = {Smaller(any.lo, range.lo), Larger(any.hi, range.hi)};
     state.visible[row] = range;
-    state.max[row] = -__builtin_inff();
-    state.sum[row] = 0;
   }
-  const int64_t filled = (unit.rows + kGroupRows - 1) / kGroupRows * kGroupRows;
-  memset(scratch.q + unit.rows * padded, 0, (filled - unit.rows) * padded * sizeof(float));
-  memset(scratch.out, 0, filled * padded * sizeof(float));
-  return any;
+  return any.lo < any.hi ? any : VisibleRange{0, 0};
 }
 
 template <class Act>
 void EndUnit(const PagedAttentionArgs& args, const AttentionUnit& unit, const AttentionScratch& scratch,
              const RowState& state, int64_t padded) {
-  const int64_t group = args.query_heads / args.kv_heads;
   for (int64_t row = 0; row < unit.rows; ++row) {
-    const int64_t token = unit.first_token + (unit.first_row + row) / group;
-    const int64_t head = unit.kv_head * group + (unit.first_row + row) % group;
-    Act* out = static_cast<Act*>(args.out) + token * args.out_stride + head * args.head_size;
+    const Rows at = RowAt(args, unit, row);
+    Act* out = static_cast<Act*>(args.out) + at.token * args.out_stride + at.head * args.head_size;
     const float* sums = scratch.out + row * padded;
-    const float inverse = state.sum[row] == 0 ? 0.0f : 1.0f / state.sum[row];
+    const float inverse = state.sum[row] == 0 ? 0.0f : args.v_scale / state.sum[row];
     int64_t i = 0;
     for (; i + kLanes <= args.head_size; i += kLanes) Store(out + i, Load(sums + i) * inverse);
     if (i < args.head_size) StorePart(out + i, Load(sums + i) * inverse, args.head_size - i);
   }
 }
 
+// Keys of the span, tile by tile, and the scores of all rows.
 template <class Act, class Kv>
-void Unit(const PagedAttentionArgs& args, const AttentionUnit& unit, const AttentionScratch& scratch) {
-  const int64_t padded = (args.head_size + kLanes - 1) / kLanes * kLanes;
-  RowState state;
-  const VisibleRange any = BeginUnit<Act>(args, unit, scratch, state, padded);
-  const bool whole = padded == args.head_size;
-  // Several row groups share one conversion of the tile; a single group converts as it reads. Same values either way.
-  const bool stage = !whole || (sizeof(Kv) != sizeof(float) && unit.rows > kGroupRows);
+void ScoreSpan(const PagedAttentionArgs& args, const AttentionUnit& unit, const AttentionScratch& scratch,
+               const SpanRows<Kv>& rows, int begin, int end, int64_t padded) {
+  const int64_t head = args.head_size;
+  for (int start = begin / kTile * kTile; start < end; start += kTile) {
+    const int first = Larger(begin - start, 0) / kLanes * kLanes;
+    const int last = (Smaller(end - start, kTile) + kLanes - 1) / kLanes * kLanes;
+    const Kv* const* next = start + kTile < end ? rows.k + start + kTile : rows.v + begin;
+    float* scores = scratch.scores + start;
+    if constexpr (Types<Act, Kv>::kPairs) {
+#if defined(__AVX512BF16__)
+      StagePairs(rows.k + start, next, first, last, head, scratch.keys);
+      ScoreTile<Pairs>(scratch, unit.rows, padded, (head + 1) / 2, first, last, scores);
+#endif
+    } else {
+      constexpr bool kSwapped = Types<Act, Kv>::kBothBf16;
+      StageKeys(rows.k + start, next, first, last, head, kSwapped, scratch.keys);
+      ScoreTile<Plain>(scratch, unit.rows, padded, kSwapped ? head + head % 2 : head, first, last, scores);
+    }
+  }
+}
 
-  for (int64_t start = any.lo / kTile * kTile; start < any.hi; start += kTile) {
-    const int begin = static_cast<int>(Larger<int64_t>(any.lo - start, 0));
-    const int end = static_cast<int>(Smaller<int64_t>(any.hi - start, kTile));
-    for (int64_t row = 0; row < unit.rows; ++row) {
-      const int64_t lo = Larger<int64_t>(state.visible[row].lo - start, 0);
-      const int64_t hi = Smaller<int64_t>(state.visible[row].hi - start, kTile);
-      state.in_tile[row] = lo < hi ? VisibleRange{static_cast<int32_t>(lo), static_cast<int32_t>(hi)} : VisibleRange{};
+template <class Act, class Kv>
+void RunSpan(const PagedAttentionArgs& args, const AttentionUnit& unit, const AttentionScratch& scratch,
+             RowState& state, VisibleRange any, int64_t start, int64_t padded) {
+  const int begin = static_cast<int>(Larger<int64_t>(any.lo - start, 0));
+  const int end = static_cast<int>(Smaller<int64_t>(any.hi - start, kSpan));
+  for (int64_t row = 0; row < unit.rows; ++row) {
+    const int64_t lo = Larger<int64_t>(state.visible[row].lo - start, 0);
+    const int64_t hi = Smaller<int64_t>(state.visible[row].hi - start, kSpan);
+    state.in_span[row] = lo < hi ? VisibleRange{static_cast<int32_t>(lo), static_cast<int32_t>(hi)} : VisibleRange{};
+  }
+  SpanRows<Kv> rows;
+  const int after = static_cast<int>(Smaller<int64_t>(kAhead, any.hi - start - end));
+  FindRows(args, unit, start, begin, end, after, rows);
+  ScoreSpan<Act>(args, unit, scratch, rows, begin, end, padded);
+  for (int64_t row = 0; row < unit.rows; ++row) {
+    if (state.in_span[row].lo >= state.in_span[row].hi) continue;
+    SoftmaxRow<__is_same(Kv, int8_t)>(args, scratch.scores + row * kSpan, rows.k_scales, rows.v_scales, state, row);
+  }
+  // Many rows share one conversion of the values; few convert as they read. Same values either way.
+  if (args.head_size % kLanes != 0 || (sizeof(Kv) != sizeof(float) && unit.rows > 2 * kGroupRows)) {
+    StageValues(rows, begin, end, args.head_size, padded, scratch.values);
+    const float* staged[kSpan + kAhead];
+    for (int j = begin; j < end; ++j) staged[j] = scratch.values + j * padded;
+    return AddSpan(scratch, state, unit.rows, padded, staged, 0);
+  }
+  AddSpan(scratch, state, unit.rows, padded, rows.v, args.head_size * static_cast<int64_t>(sizeof(Kv)));
+}
+
+DI_INLINE int64_t PaddedHead(const PagedAttentionArgs& args) {
+  return (args.head_size + 15) / 16 * 16;
+}
+
+template <class Act, class Kv>
+void Whole(const PagedAttentionArgs& args, const AttentionUnit& unit, const AttentionScratch& scratch) {
+  const int64_t padded = PaddedHead(args);
+  RowState state;
+  const VisibleRange any = BeginUnit<Act, Kv>(args, unit, scratch, state, padded);
+  ClearRows(args, unit, scratch, state, padded, /*sinks=*/true);
+  for (int64_t start = any.lo / kSpan * kSpan; start < any.hi; start += kSpan) {
+    RunSpan<Act, Kv>(args, unit, scratch, state, any, start, padded);
+  }
+  EndUnit<Act>(args, unit, scratch, state, padded);
+}
+
+template <class Act, class Kv>
+void Part(const PagedAttentionArgs& args, const AttentionUnit& unit, const AttentionScratch& scratch, int64_t first,
+          int64_t last, float* partials) {
+  const int64_t padded = PaddedHead(args);
+  RowState state;
+  const VisibleRange any = BeginUnit<Act, Kv>(args, unit, scratch, state, padded);
+  for (int64_t span = first; span < last; ++span) {
+    ClearRows(args, unit, scratch, state, padded, /*sinks=*/false);
+    RunSpan<Act, Kv>(args, unit, scratch, state, any, span * kSpan, padded);
+    for (int64_t row = 0; row < unit.rows; ++row, partials += kPartialHeader + padded) {
+      partials[0] = state.max[row];
+      partials[1] = state.sum[row];
+      memcpy(partials + kPartialHeader, scratch.out + row * padded, padded * sizeof(float));
     }
-    TileRows<Kv> rows;
-    for (int j = begin; j < end; ++j) {
-      const int64_t place = PlaceOf(args, unit, start + j) * args.head_size;
-      rows.k[j] = static_cast<const Kv*>(args.k_cache) + place;
-      rows.v[j] = static_cast<const Kv*>(args.v_cache) + place;
-    }
-    // Scores are computed in steps of a few positions: those beside the range read a row of it and are then masked.
-    for (int j = 0; j < kTile; ++j) {
-      if (j < begin || j >= end) {
-        rows.k[j] = rows.k[begin];
-        rows.v[j] = rows.v[begin];
+  }
+}
+
+template <class Act>
+void Merge(const PagedAttentionArgs& args, const AttentionUnit& unit, const AttentionScratch& scratch, int64_t spans,
+           const float* partials) {
+  const int64_t padded = PaddedHead(args);
+  RowState state;
+  ClearRows(args, unit, scratch, state, padded, /*sinks=*/true);
+  for (int64_t span = 0; span < spans; ++span) {
+    for (int64_t row = 0; row < unit.rows; ++row, partials += kPartialHeader + padded) {
+      if (partials[0] == -kInfinity && partials[1] == 0) continue;  // saw nothing of the span
+      Fold(state, row, partials[0], partials[1]);
+      for (int64_t d = 0; d < padded; d += kLanes) {
+        float* at = scratch.out + row * padded + d;
+        Store(at, Fma(Load(partials + kPartialHeader + d), Set1(state.add[row]), Load(at) * state.keep[row]));
       }
     }
-    if (!stage) {
-      TileForUnit(args, scratch, state, unit.rows, rows, padded);
-      continue;
-    }
-    TileRows<float> staged;
-    for (int j = 0; j < kTile; ++j) {
-      const int source = j < begin || j >= end ? begin : j;
-      staged.k[j] = scratch.k_stage + source * padded;
-      staged.v[j] = scratch.v_stage + source * padded;
-    }
-    for (int j = begin; j < end; ++j) {
-      ToF32(rows.k[j], scratch.k_stage + j * padded, args.head_size, padded);
-      ToF32(rows.v[j], scratch.v_stage + j * padded, args.head_size, padded);
-    }
-    TileForUnit(args, scratch, state, unit.rows, staged, padded);
   }
   EndUnit<Act>(args, unit, scratch, state, padded);
 }
 
 }  // namespace
 
-#define DI_ATTENTION(Act, Kv, types) {DI_ISA_NAME("paged_attention_" types), Unit<Act, Kv>}
+#define DI_ATTENTION(Act, Kv, types) {DI_ISA_NAME("paged_attention_" types), Whole<Act, Kv>, Part<Act, Kv>, Merge<Act>}
 
 extern const AttentionTable DI_ISA_SYMBOL(kAttention);
+#if defined(__AVX512BF16__)
+// Only what differs from plain AVX-512.
+const AttentionTable DI_ISA_SYMBOL(kAttention) = {{{}, {{}, DI_ATTENTION(Bf16, Bf16, "bf16_bf16")}}};
+#else
 const AttentionTable DI_ISA_SYMBOL(kAttention) = {{
-    {DI_ATTENTION(float, float, "f32_f32"), DI_ATTENTION(float, Bf16, "f32_bf16"), DI_ATTENTION(float, F16, "f32_f16")},
-    {DI_ATTENTION(Bf16, float, "bf16_f32"), DI_ATTENTION(Bf16, Bf16, "bf16_bf16"), DI_ATTENTION(Bf16, F16, "bf16_f16")},
+    {DI_ATTENTION(float, float, "f32_f32"), DI_ATTENTION(float, Bf16, "f32_bf16"), DI_ATTENTION(float, F16, "f32_f16"),
+     DI_ATTENTION(float, F8, "f32_f8"), DI_ATTENTION(float, int8_t, "f32_i8")},
+    {DI_ATTENTION(Bf16, float, "bf16_f32"), DI_ATTENTION(Bf16, Bf16, "bf16_bf16"), DI_ATTENTION(Bf16, F16, "bf16_f16"),
+     DI_ATTENTION(Bf16, F8, "bf16_f8"), DI_ATTENTION(Bf16, int8_t, "bf16_i8")},
 }};
+#endif
 
 }  // namespace deepinfer

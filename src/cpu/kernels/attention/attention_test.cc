@@ -1,6 +1,8 @@
 #include "cpu/kernels/attention/attention.h"
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include "base/thread_team.h"
 #include "cpu/kernels/test_util.h"
@@ -18,7 +20,11 @@ struct Problem {
   int32_t window = 0;
   float softcap = 0;
   std::vector<Request> requests;
+  bool sinks = false;
+  float k_scale = 1, v_scale = 1;
 };
+
+constexpr DType kCaches[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kI8};
 
 // A cache in which every place that no request owns, and every position after a request's last, holds NaN.
 class Fixture {
@@ -35,6 +41,9 @@ class Fixture {
     const int64_t elements = num_blocks * p.kv_heads * p.block_size * p.head_size;
     k = Array(p.cache, elements, NAN);
     v = Array(p.cache, elements, NAN);
+    if (p.cache == DType::kI8) k_scales.assign(elements / p.head_size, NAN);
+    v_scales = k_scales;
+    if (p.sinks) sinks = RandomFloats(p.query_heads, 12);
     q = Array(p.activation, RandomFloats(tokens * p.query_heads * p.head_size, 11));
     table.assign(p.requests.size() * max_blocks, -1);
     query_start = {0};
@@ -47,9 +56,16 @@ class Fixture {
       size_t from = 0;
       for (int64_t j = 0; j < length; ++j) {
         for (int64_t h = 0; h < p.kv_heads; ++h) {
+          const int64_t row = Place(r, h, j);
+          // Codes of i8: values reach 4 or so.
+          const float step = p.cache == DType::kI8 ? 0.03f + 0.001f * static_cast<float>(j % 7) : 1;
+          if (p.cache == DType::kI8) {
+            k_scales[row / p.head_size] = step;
+            v_scales[row / p.head_size] = step;
+          }
           for (int64_t d = 0; d < p.head_size; ++d) {
-            k.Set(Place(r, h, j) + d, values[from++]);
-            v.Set(Place(r, h, j) + d, values[from++]);
+            k.Set(row + d, values[from++] / step);
+            v.Set(row + d, values[from++] / step);
           }
         }
       }
@@ -84,19 +100,28 @@ class Fixture {
     args.scale = 1 / std::sqrt(static_cast<float>(p.head_size));
     args.window = p.window;
     args.softcap = p.softcap;
+    args.k_scale = p.k_scale;
+    args.v_scale = p.v_scale;
+    args.k_scales = k_scales.empty() ? nullptr : k_scales.data();
+    args.v_scales = v_scales.empty() ? nullptr : v_scales.data();
+    args.sinks = sinks.empty() ? nullptr : sinks.data();
     args.live_tokens = static_cast<int64_t>(positions.size());
     args.live_requests = static_cast<int64_t>(p.requests.size());
     return args;
   }
 
   Array Run(Isa isa, PagedAttentionArgs args, int members, Array out) {
-    std::vector<float> scratch(members * PagedAttentionScratchBytes(p.head_size) / sizeof(float), NAN);
+    const size_t bytes = PagedAttentionScratchBytes(p.head_size, args.max_blocks * args.block_size, members);
+    std::vector<float> scratch(bytes / sizeof(float), NAN);
+    std::vector<std::atomic<int32_t>> done(members);
+    args.done = done.data();
     args.out = out.data();
     args.scratch = scratch.data();
     const AttentionKernels kernels = ChoosePagedAttention(isa, p.activation, p.cache);
     ThreadTeam team(members);
     auto run = [&](int member, int all) { kernels.run(args, member, all); };
     team.Run(run);
+    for (const std::atomic<int32_t>& each : done) EXPECT_EQ(each.load(), 0);
     return out;
   }
   Array Run(Isa isa, int members) {
@@ -112,17 +137,20 @@ class Fixture {
     std::vector<double> scores, out(p.head_size);
     for (int64_t j = first; j <= position; ++j) {
       double dot = 0;
-      for (int64_t d = 0; d < p.head_size; ++d) dot += double{q[q_at + d]} * k[Place(request, kv_head, j) + d];
+      const int64_t row = Place(request, kv_head, j);
+      for (int64_t d = 0; d < p.head_size; ++d) dot += double{q[q_at + d]} * k[row + d];
+      dot *= k_scales.empty() ? p.k_scale : k_scales[row / p.head_size];
       dot /= std::sqrt(static_cast<double>(p.head_size));
       scores.push_back(p.softcap > 0 ? p.softcap * std::tanh(dot / p.softcap) : dot);
     }
-    const double max = *std::max_element(scores.begin(), scores.end());
-    double sum = 0;
+    double max = *std::max_element(scores.begin(), scores.end());
+    if (p.sinks) max = std::max<double>(max, sinks[head]);
+    double sum = p.sinks ? std::exp(sinks[head] - max) : 0;
     for (double& s : scores) sum += s = std::exp(s - max);
     for (int64_t j = first; j <= position; ++j) {
-      for (int64_t d = 0; d < p.head_size; ++d) {
-        out[d] += scores[j - first] / sum * v[Place(request, kv_head, j) + d];
-      }
+      const int64_t row = Place(request, kv_head, j);
+      const double scale = v_scales.empty() ? p.v_scale : v_scales[row / p.head_size];
+      for (int64_t d = 0; d < p.head_size; ++d) out[d] += scores[j - first] / sum * scale * v[row + d];
     }
     return out;
   }
@@ -130,6 +158,7 @@ class Fixture {
   Problem p;
   int64_t max_blocks, num_blocks;
   Array k, v, q;
+  std::vector<float> k_scales, v_scales, sinks;
   std::vector<int32_t> table, query_start, positions;
 };
 
@@ -156,9 +185,12 @@ TEST(PagedAttention, MatchesDoubleOverTypesAndShapes) {
   ForEachIsa([](Isa isa) {
     std::vector<Problem> problems;
     for (DType activation : {DType::kF32, DType::kBF16}) {
-      for (DType cache : {DType::kF32, DType::kBF16, DType::kF16}) {
+      for (DType cache : kCaches) {
         problems.push_back({activation, cache, 9, 3, 64, 32, 0, 0, {{0, 70}, {130, 1}, {40, 5}}});
+        problems.push_back({activation, cache, 5, 1, 27, 32, 300, 0, {{600, 1}, {250, 9}}, /*sinks=*/true});
       }
+      problems.push_back(
+          {activation, DType::kF8E4M3, 3, 1, 64, 16, 0, 0, {{300, 2}}, /*sinks=*/false, /*k_scale=*/0.5f, 3.0f});
     }
     for (int64_t head_size : {5, 8, 80, 128, 256}) {
       problems.push_back({DType::kF32, DType::kBF16, 4, 1, head_size, 32, 0, 0, {{0, 33}, {90, 1}}});
@@ -182,12 +214,15 @@ TEST(PagedAttention, MatchesDoubleOverTypesAndShapes) {
 // Decode rows alone, a whole prefill, chunks of any size, one to three threads: the same bits.
 TEST(PagedAttention, BitsDoNotDependOnBatchChunksOrThreads) {
   ForEachIsaAndActivation([](Isa isa, DType activation) {
-    for (int64_t head_size : {64, 72}) {
+    for (const auto& [cache, head_size] : std::vector<std::pair<DType, int64_t>>{
+             {activation, 64}, {activation, 72}, {DType::kF16, 64}, {DType::kF8E4M3, 64}, {DType::kI8, 64}}) {
       for (int32_t window : {0, 50}) {
-        Fixture fixture({activation, activation, 6, 2, head_size, 32, window, 0, {{0, 150}, {77, 3}, {100, 1}}});
+        if (window == 0 && cache != activation) continue;
+        Fixture fixture({activation, cache, 6, 2, head_size, 32, window, 0, {{0, 150}, {77, 3}, {100, 1}}});
         const Array together = fixture.Run(isa, 1);
         for (int members : {2, 3}) EXPECT_EQ(fixture.Run(isa, members).bytes(), together.bytes()) << members;
         for (int32_t chunk : {1, 7, 64}) {
+          if (chunk == 1 && cache != activation) continue;
           Array pieces(activation, fixture.q.size());
           for (int64_t first = 0; first < 150; first += chunk) {
             PagedAttentionArgs args = fixture.Args(&pieces);
@@ -236,6 +271,69 @@ TEST(PagedAttention, LaterPositionsAndTheNullBlockNeverReachAResult) {
   });
 }
 
+// One row of a long context is cut at spans: whoever computes which, the bits are those of one thread, and of the same
+// row among others in a prefill.
+TEST(PagedAttention, MembersThatShareARowGiveTheSameBits) {
+  ForEachIsa([](Isa isa) {
+    for (DType cache : kCaches) {
+      SCOPED_TRACE(ToString(cache));
+      for (int32_t window : {0, 700}) {
+        Fixture fixture({DType::kBF16, cache, 4, 1, 64, 32, window, 0, {{1500, 3}, {40, 1}}, /*sinks=*/true});
+        const Array alone = fixture.Run(isa, 1);
+        ExpectMatches(fixture, alone);
+        for (int members : {2, 3, 5, 8}) EXPECT_EQ(fixture.Run(isa, members).bytes(), alone.bytes()) << members;
+        Array row(DType::kBF16, fixture.RowElements());
+        PagedAttentionArgs args = fixture.Args(&row);
+        const std::vector<int32_t> start = {0, 1};
+        args.q = fixture.q.At(2 * fixture.RowElements());
+        args.positions = &fixture.positions[2];
+        args.query_start = start.data();
+        args.live_tokens = args.live_requests = 1;
+        row = fixture.Run(isa, args, 3, row);
+        EXPECT_EQ(std::memcmp(row.data(), alone.At(2 * fixture.RowElements()), row.bytes().size()), 0);
+      }
+    }
+  });
+}
+
+// No order depends on the width of vectors.
+TEST(PagedAttention, BitsAreEqualOnAllInstructionSetsWithFma) {
+  for (DType activation : {DType::kF32, DType::kBF16}) {
+    for (DType cache : kCaches) {
+      for (int64_t head_size : {64, 27}) {
+        SCOPED_TRACE(std::string(ToString(activation)) + " " + ToString(cache));
+        Fixture fixture({activation, cache, 6, 2, head_size, 32, 0, 20, {{0, 150}, {300, 1}}, /*sinks=*/true});
+        std::vector<uint8_t> first;
+        for (Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16}) {
+          if (!MachineHas(isa)) continue;
+          const Array out = fixture.Run(isa, 2);
+          if (first.empty()) first = out.bytes();
+          EXPECT_EQ(out.bytes(), first) << ToString(isa);
+        }
+      }
+    }
+  }
+}
+
+// A NaN in a row that is attended to reaches the result, whatever the cache's type.
+TEST(PagedAttention, NaNGoesThrough) {
+  ForEachIsa([](Isa isa) {
+    for (DType cache : kCaches) {
+      SCOPED_TRACE(ToString(cache));
+      for (const bool in_keys : {true, false}) {
+        Fixture fixture({DType::kF32, cache, 2, 1, 64, 32, 0, 0, {{300, 1}}});
+        const int64_t row = fixture.Place(0, 0, 17);
+        if (cache == DType::kI8) {
+          (in_keys ? fixture.k_scales : fixture.v_scales)[row / 64] = NAN;
+        } else {
+          (in_keys ? fixture.k : fixture.v).Set(row + 3, NAN);
+        }
+        EXPECT_TRUE(std::isnan(fixture.Run(isa, 2)[3]));
+      }
+    }
+  });
+}
+
 TEST(PagedAttention, PaddingIsNotTouchedAndBadTablesAreHarmless) {
   ForEachIsa([](Isa isa) {
     Fixture fixture({DType::kF32, DType::kF32, 2, 1, 16, 32, 0, 0, {{0, 4}, {0, 2}}});
@@ -259,7 +357,8 @@ TEST(ChoosePagedAttention, NamesItsKernelOrHasNone) {
   EXPECT_STREQ(ChoosePagedAttention(Isa::kPortable, DType::kBF16, DType::kF16).name,
                "paged_attention_bf16_f16_Portable");
   EXPECT_EQ(ChoosePagedAttention(Isa::kPortable, DType::kF16, DType::kF16).run, nullptr);
-  EXPECT_EQ(ChoosePagedAttention(Isa::kPortable, DType::kF32, DType::kI8).run, nullptr);
+  EXPECT_STREQ(ChoosePagedAttention(Isa::kPortable, DType::kF32, DType::kI8).name, "paged_attention_f32_i8_Portable");
+  EXPECT_EQ(ChoosePagedAttention(Isa::kPortable, DType::kF32, DType::kI32).run, nullptr);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 namespace deepinfer {
 
 DI_DECLARE_ISA_TABLE(IndexPutTable, kIndexPut);
+DI_DECLARE_ISA_TABLE(QuantiseTable, kQuantise);
 
 namespace {
 
@@ -65,6 +66,13 @@ IndexPutKernels ChooseIndexPut(Isa isa, DType rows, DType destination) {
     default:
       return {"index_put_64", PutSamePaged<8>, PutSameRows<8>};
   }
+}
+
+QuantiseRowsKernel ChooseQuantiseRows(Isa isa, DType rows, DType codes) {
+  const QuantiseTable& table = DI_PICK_ISA(isa, kQuantise);
+  const int from = rows == DType::kF32 ? 0 : rows == DType::kBF16 ? 1 : -1;
+  const int to = codes == DType::kF8E4M3 ? 0 : codes == DType::kI8 ? 1 : -1;
+  return from < 0 || to < 0 ? QuantiseRowsKernel() : table.by_type[from][to];
 }
 
 void GatherRows(const GatherRowsArgs& args, int64_t begin, int64_t end) {

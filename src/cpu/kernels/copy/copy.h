@@ -55,6 +55,23 @@ struct IndexPutKernels {
 // rows f32 or bf16 into a destination of f32, bf16 or f16; or both of one type.
 IndexPutKernels ChooseIndexPut(Isa isa, DType rows, DType destination);
 
+// Rows as codes of 8 bits: the composite quantise_rows, bit for bit.
+struct QuantiseRowsArgs {
+  const void* rows = nullptr;  // [count, width]
+  int64_t width = 0;
+  void* codes = nullptr;    // [count, width]
+  float* scales = nullptr;  // [count], of i8
+  float inverse_scale = 1;  // of f8e4m3fn: what rows are multiplied by before
+};
+
+struct QuantiseRowsKernel {
+  const char* name = nullptr;                                                       // nullptr: no such kernel
+  void (*run)(const QuantiseRowsArgs& args, int64_t begin, int64_t end) = nullptr;  // rows [begin, end)
+};
+
+// rows f32 or bf16, codes f8e4m3fn or i8.
+QuantiseRowsKernel ChooseQuantiseRows(Isa isa, DType rows, DType codes);
+
 // out[r, :] = x[index[r], :]; row_bytes per row, for any type.
 struct GatherRowsArgs {
   const void* x = nullptr;

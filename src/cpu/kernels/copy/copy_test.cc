@@ -1,5 +1,7 @@
 #include "cpu/kernels/copy/copy.h"
 
+#include <algorithm>
+
 #include "cpu/kernels/test_util.h"
 
 namespace deepinfer {
@@ -39,6 +41,65 @@ TEST(IndexPut, PagedWritesItsRowsAndNothingElse) {
         EXPECT_EQ(cache.bytes(), expected.bytes()) << kernels.name;
       }
     }
+  });
+}
+
+// The codes of f8e4m3fn are those of base/half.h, for every kind of value.
+TEST(QuantiseRows, F8SaturatesAndKeepsNaN) {
+  std::vector<float> values = {0.0f,      -0.0f,   448,      464,        465,     1000,    -1000,      INFINITY,
+                               -INFINITY, NAN,     0x1p-10f, 0x1.8p-10f, 0x1p-9f, 0x1p-7f, -0x1.fp-7f, 0x1p-6f,
+                               0x1.ep-7f, 1.0625f, 1.1875f,  240,        256,     1e-40f};
+  for (const float value : RandomFloats(300, 5, 20)) values.push_back(value);
+  ForEachIsaAndActivation([&](Isa isa, DType from) {
+    const Array rows(from, values);
+    std::vector<uint8_t> codes(values.size());
+    const QuantiseRowsKernel kernel = ChooseQuantiseRows(isa, from, DType::kF8E4M3);
+    ASSERT_NE(kernel.run, nullptr);
+    const int64_t width = static_cast<int64_t>(values.size());
+    kernel.run({rows.data(), width, codes.data(), nullptr, 1}, 0, 1);
+    for (int64_t i = 0; i < width; ++i) {
+      if (std::isnan(rows[i])) {
+        EXPECT_EQ(codes[i] & 0x7f, 0x7f);
+      } else {
+        EXPECT_EQ(codes[i], F32ToF8E4M3(rows[i])) << rows[i];
+      }
+    }
+    kernel.run({rows.data(), width, codes.data(), nullptr, 0.5f}, 0, 1);
+    for (int64_t i = 0; i < width; ++i) {
+      if (std::isnan(rows[i])) continue;
+      EXPECT_EQ(codes[i], F32ToF8E4M3(rows[i] * 0.5f)) << rows[i];
+    }
+  });
+}
+
+TEST(QuantiseRows, I8RoundsToTheNearestOf127StepsAndANaNTakesItsRow) {
+  ForEachIsaAndActivation([](Isa isa, DType from) {
+    const int64_t width = 37, count = 5;
+    Array rows(from, RandomFloats(count * width, 6));
+    for (int64_t i = 0; i < width; ++i) rows.Set(2 * width + i, 0);
+    rows.Set(3 * width + 36, NAN);
+    rows.Set(4 * width + 1, -INFINITY);
+    std::vector<int8_t> codes(count * width, 99);
+    std::vector<float> scales(count, -1);
+    const QuantiseRowsKernel kernel = ChooseQuantiseRows(isa, from, DType::kI8);
+    kernel.run({rows.data(), width, codes.data(), scales.data(), 1}, 0, 3);
+    kernel.run({rows.data(), width, codes.data(), scales.data(), 1}, 3, 5);
+    for (int64_t row = 0; row < 2; ++row) {
+      int largest = 0;
+      for (int64_t i = 0; i < width; ++i) {
+        const int code = codes[row * width + i];
+        largest = std::max(largest, std::abs(code));
+        // Half a step, and the rounding of the quotient.
+        EXPECT_LE(std::fabs(code * double{scales[row]} - rows[row * width + i]), scales[row] * (0.5 + 127 * 0x1p-23));
+      }
+      EXPECT_EQ(largest, 127);
+    }
+    for (int64_t i = 0; i < width; ++i) EXPECT_EQ(codes[2 * width + i], 0);
+    EXPECT_TRUE(scales[2] > 0 && scales[2] < 1e-37f);
+    EXPECT_TRUE(std::isnan(scales[3]));
+    EXPECT_TRUE(std::isinf(scales[4]));
+    EXPECT_EQ(codes[4 * width], 0);
+    EXPECT_EQ(codes[4 * width + 1], 0);
   });
 }
 
