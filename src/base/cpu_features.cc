@@ -45,11 +45,11 @@ uint64_t EnabledStates(const CpuidRegisters& leaf1) {
   return uint64_t{high} << 32 | low;
 }
 
-// Whether the kernel can grant tile data to this process; asking for the grant is left to who uses tiles.
-bool KernelSupportsTileData() {
-  constexpr int kArchGetXcompSupp = 0x1021;
-  uint64_t mask = 0;
-  return syscall(SYS_arch_prctl, kArchGetXcompSupp, &mask) == 0 && (mask >> 18 & 1) != 0;
+// Asks the operating system for the tile data's place in every thread's saved state: without it tiles fault. A grant
+// holds for the process and all its threads.
+bool RequestTileData() {
+  constexpr int kArchReqXcompPerm = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kArchReqXcompPerm, kTileData) == 0;
 }
 
 Isa DetectBest() {
@@ -65,7 +65,8 @@ Isa DetectBest() {
   const bool avx512 = (states & kZmm) == kZmm && Has(leaf7.ebx, {16, 17, 30, 31}) && Has(leaf7.ecx, {1, 11});
   if (!avx512) return Isa::kAvx2;  // F DQ BW VL, VBMI VNNI
   if (leaf7.eax < 1 || !Has(leaf7_1.eax, {5})) return Isa::kAvx512;
-  const bool amx = (states & kTiles) == kTiles && Has(leaf7.edx, {22, 24, 25}) && KernelSupportsTileData();
+  // AMX-BF16 and AMX-TILE.
+  const bool amx = (states & kTiles) == kTiles && Has(leaf7.edx, {22, 24}) && RequestTileData();
   return amx ? Isa::kAmx : Isa::kAvx512Bf16;
 }
 
@@ -98,11 +99,10 @@ Isa BestIsa() {
   return best;
 }
 
-// What may be forced on this machine. kAmx has no kernels yet and so cannot be chosen.
+// What may be forced on this machine.
 std::string Choices() {
   std::string list;
   for (Isa isa : MachineIsas()) {
-    if (isa == Isa::kAmx) continue;
     if (!list.empty()) list += ", ";
     list += ToString(isa);
   }
@@ -140,10 +140,10 @@ std::vector<Isa> MachineIsas() {
 }
 
 Result<Isa> SelectIsa(std::string_view forced) {
-  if (forced.empty()) return std::min(BestIsa(), Isa::kAvx512Bf16);
+  if (forced.empty()) return BestIsa();
   std::optional<Isa> wanted;
   for (Isa isa : kAllIsas) {
-    if (forced == ToString(isa) && isa != Isa::kAmx) wanted = isa;
+    if (forced == ToString(isa)) wanted = isa;
   }
   if (!wanted) {
     return MakeError(ErrorCode::kInvalidArgument, "DEEPINFER_CPU_ISA",

@@ -1,6 +1,7 @@
-// Elementwise primitives of one operand.
+// Elementwise primitives of one operand. Transcendental ones are rounded once, from bits that every machine has.
 #include <cmath>
 
+#include "base/fixed_math.h"
 #include "interp/elementwise.h"
 #include "interp/storage.h"
 
@@ -37,13 +38,17 @@ struct Not {
   }
 };
 struct Exp {
-  float operator()(float x) const { return std::exp(x); }
+  float operator()(float x) const { return static_cast<float>(FixedExp(x)); }
 };
 struct Log {
-  float operator()(float x) const { return std::log(x); }
+  float operator()(float x) const { return static_cast<float>(FixedLog(x)); }
 };
 struct Tanh {
-  float operator()(float x) const { return std::tanh(x); }
+  float operator()(float x) const {
+    if (std::fabs(x) < 1e-3f) return static_cast<float>(x - double{x} * x * x * (1.0 / 3 - double{x} * x * (2.0 / 15)));
+    const double e = FixedExp(-2 * std::fabs(double{x}));
+    return static_cast<float>(std::copysign((1 - e) / (1 + e), x));
+  }
 };
 struct Sqrt {
   float operator()(float x) const { return std::sqrt(x); }
@@ -52,13 +57,13 @@ struct Rsqrt {
   float operator()(float x) const { return 1.0f / std::sqrt(x); }
 };
 struct Sin {
-  float operator()(float x) const { return std::sin(x); }
+  float operator()(float x) const { return static_cast<float>(FixedSineCosine(x).sine); }
 };
 struct Cos {
-  float operator()(float x) const { return std::cos(x); }
+  float operator()(float x) const { return static_cast<float>(FixedSineCosine(x).cosine); }
 };
 struct Logistic {
-  float operator()(float x) const { return 1.0f / (1.0f + std::exp(-x)); }
+  float operator()(float x) const { return static_cast<float>(1 / (1 + FixedExp(-double{x}))); }
 };
 struct Floor {
   float operator()(float x) const { return std::floor(x); }

@@ -5,6 +5,7 @@
 
 #include "base/cpu_features.h"
 #include "cpu/cpu_backend.h"
+#include "cpu/kernels/linear/amx_emulator.h"
 #include "execute.h"
 #include "reference/reference.h"
 
@@ -32,8 +33,8 @@ Result<Outcome> OnReference(const Problem& problem) {
   return Execute(problem, backend.get());
 }
 
-Result<Outcome> OnCpu(const Problem& problem, Isa isa, int threads) {
-  cpu::CpuBackend backend({.threads = threads, .isa = isa});
+Result<Outcome> OnCpu(const Problem& problem, Isa isa, int threads, Numerics numerics = Numerics::kNative) {
+  cpu::CpuBackend backend({.threads = threads, .isa = isa, .numerics = numerics});
   return Execute(problem, &backend);
 }
 
@@ -59,6 +60,9 @@ TEST_P(ConformanceTest, CpuAgreesWithTheReference) {
       ASSERT_TRUE(want.has_value()) << want.error().ToString();
     }
     for (const Isa isa : MachineIsas()) {
+      // Its products round weights to bf16, beyond the slack. They are those of portable numerics, below; how far they
+      // may be off is tested with the kernels.
+      if (isa == Isa::kAmx) continue;
       SCOPED_TRACE(ToString(isa));
       const auto got = OnCpu(problem, isa, /*threads=*/1);
       if (problem.Has("refused")) {
@@ -76,6 +80,23 @@ TEST_P(ConformanceTest, CpuAgreesWithTheReference) {
   }
 }
 
+TEST_P(ConformanceTest, PortableNumericsHaveTheSameBitsOnEveryInstructionSet) {
+  std::vector<Isa> isas = MachineIsas();
+  if (isas.back() == Isa::kAvx512Bf16 && cpu::EnableAmxForTests()) isas.push_back(Isa::kAmx);
+  for (const Problem& problem : ProblemsOf(GetParam())) {
+    if (problem.Has("refused")) continue;
+    SCOPED_TRACE(problem.line);
+    const auto floor = OnCpu(problem, Isa::kPortable, /*threads=*/1, Numerics::kPortable);
+    ASSERT_TRUE(floor.has_value()) << floor.error().ToString();
+    for (const Isa isa : isas) {
+      SCOPED_TRACE(ToString(isa));
+      const auto got = OnCpu(problem, isa, /*threads=*/2, Numerics::kPortable);
+      ASSERT_TRUE(got.has_value()) << got.error().ToString();
+      EXPECT_EQ(Difference(*floor, *got, Nearness::kBits), "") << fmt::format("{}", fmt::join(got->launches, "\n"));
+    }
+  }
+}
+
 std::string TestName(const testing::TestParamInfo<std::string>& info) {
   return info.param;
 }
@@ -86,7 +107,7 @@ TEST(ConformanceListTest, LinesAreDistinctAndEveryInstructionSetIsNamed) {
   std::set<std::string> lines;
   for (const std::string& line : AllProblems()) EXPECT_TRUE(lines.insert(line).second) << line;
   std::string have, lack;
-  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16}) {
+  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx}) {
     (MachineHas(isa) ? have : lack) += std::string(" ") + ToString(isa);
   }
   printf("instruction sets tested:%s; not on this machine:%s\n", have.c_str(), lack.empty() ? " none" : lack.c_str());

@@ -81,9 +81,7 @@ std::unique_ptr<runner::ModelRunner> MustOpen(const std::string& path, const Ope
 }
 
 std::vector<Isa> TestedIsas() {
-  std::vector<Isa> isas = MachineIsas();
-  std::erase(isas, Isa::kAmx);  // has no kernels of its own
-  return isas;
+  return MachineIsas();
 }
 
 Driver::Driver(runner::ModelRunner* runner, int64_t requests, runner::PlannedRow row)
@@ -167,6 +165,10 @@ Golden LoadGolden(const std::string& name) {
                             entry.at("greedy"), entry.at("margins")});
   }
   return golden;
+}
+
+std::string StoredDigest(const std::string& name) {
+  return nlohmann::json::parse(ReadAll(kData + "goldens/portable.json")).value(name, "");
 }
 
 Asset FindModel(const std::string& package) {

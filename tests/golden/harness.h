@@ -87,6 +87,8 @@ struct Golden {
   std::vector<GoldenCase> cases;
 };
 Golden LoadGolden(const std::string& name);
+// Of goldens/portable.json; empty if there is none of that name.
+std::string StoredDigest(const std::string& name);
 
 // A file of the fetched models, below DEEPINFER_MODELS_DIR or build/assets; empty if it is not there, and then
 // `missing` says so.

@@ -7,8 +7,8 @@
 // 18), three panels at once: one stream of weights brings q8_0 22 GB/s, three 30; prefetching 1 KB ahead (4 KB or more
 // is slower). More rows: 2 x 2 tiles; 32 columns x 512 k of decoded weights stay in L1 (256 k up to 128 rows), the next
 // ones are decoded between the products (4 to 25 % over decoding first), x and sums are read past L1 so that weights
-// stay there (20 to 35 %), and the next sums and rows of x are fetched ahead (8 to 18 %). x is packed by chunks of K: a
-// stride of all K would collide in L2 (15 to 20 %).
+// stay there (20 to 35 %), and the next sums and rows of x are fetched ahead (8 to 18 %). x is packed into tiles once;
+// 32 rows of it are never a multiple of 64 KB apart, which would collide in L2 (15 to 20 %).
 #include <immintrin.h>
 
 #include "cpu/kernels/linear/linear_internal.h"
@@ -16,9 +16,8 @@
 namespace deepinfer::cpu {
 namespace {
 
-#include "cpu/kernels/linear/lanes_avx512.inc"
-
 #include "cpu/kernels/linear/epilogue.inc"
+#include "cpu/kernels/linear/lanes_avx512.inc"
 #define DI_DECODING_ONLY
 #include "cpu/kernels/linear/f32_core.inc"
 #include "cpu/kernels/linear/flush_denormals.inc"
@@ -156,6 +155,13 @@ void FewPanels(const uint16_t* x, int64_t rows, int64_t blocks, const uint8_t* c
 #undef DI_STREAM
 #undef DI_STORE_STREAM
 
+// 32 k of a row of x, with zeros behind its end.
+DI_INLINE __m512i LoadBlock(const uint16_t* row, int64_t block, int64_t k) {
+  const int64_t left = k - block * kBlockK;
+  const __mmask32 mask = left >= kBlockK ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
+  return _mm512_maskz_loadu_epi16(mask, row + block * kBlockK);
+}
+
 // Streams are a third of the columns apart, so that each has its own place in the hardware's prefetchers.
 template <Encoding kE>
 void FewRows(const LinearArgs& args, int64_t col_begin, int64_t col_end) {
@@ -165,9 +171,7 @@ void FewRows(const LinearArgs& args, int64_t col_begin, int64_t col_end) {
   for (int64_t row = 0; row < args.m; ++row) {
     const uint16_t* in = static_cast<const uint16_t*>(args.x) + row * args.ldx;
     for (int64_t block = 0; block < blocks; ++block) {
-      const int64_t left = args.k - block * kBlockK;
-      const auto mask = left >= kBlockK ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
-      _mm512_store_si512(x + (block * args.m + row) * kBlockK, _mm512_maskz_loadu_epi16(mask, in + block * kBlockK));
+      _mm512_store_si512(x + (block * args.m + row) * kBlockK, LoadBlock(in, block, args.k));
     }
   }
   alignas(64) float sums[kStreams * kMaxFewRows * kPanelColumns];
@@ -190,30 +194,30 @@ void FewRows(const LinearArgs& args, int64_t col_begin, int64_t col_end) {
   }
 }
 
-// The scratch of many rows: {x by chunks; sums of a group of panels; two buffers of decoded weights}.
+// The scratch of many rows: {sums of a group of panels; two buffers of decoded weights; prepared x}.
 constexpr int64_t RowBlocks(int64_t rows) {
   return (rows + 31) / 32;
-}
-constexpr int64_t PackedXBytes(int64_t rows, int64_t k) {
-  return RowBlocks(rows) * BlocksOf(k) * kPairBytes;
 }
 constexpr int64_t SumBytes(int64_t rows) {
   return kGroupPanels * RowBlocks(rows) * 32 * kPanelColumns * 4;
 }
+// From one block of 32 rows of prepared x to the next.
+constexpr int64_t RowBlockBytes(int64_t k) {
+  const int64_t bytes = BlocksOf(k) * kPairBytes;
+  return bytes % (64 << 10) == 0 ? bytes + (32 << 10) : bytes;
+}
 
-// [chunk][32 rows][block of the chunk][2 tiles][16 rows][32 k]; missing rows and k are zeros.
-void PackX(const LinearArgs& args, int64_t row_begin, int64_t rows, int64_t chunk_blocks, uint16_t* out) {
-  const int64_t blocks = BlocksOf(args.k), row_blocks = RowBlocks(rows);
-  for (int64_t row = 0; row < row_blocks * 32; ++row) {
-    const uint16_t* in = static_cast<const uint16_t*>(args.x) + (row_begin + row) * args.ldx;
-    for (int64_t block = 0; block < blocks; ++block) {
-      const int64_t chunk = block / chunk_blocks * chunk_blocks;
-      const int64_t in_chunk = blocks - chunk < chunk_blocks ? blocks - chunk : chunk_blocks;
-      const int64_t at = chunk * row_blocks + row / 32 * in_chunk + block - chunk;
-      const int64_t left = args.k - block * kBlockK;
-      const __mmask32 mask = row >= rows ? 0 : left >= kBlockK ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
-      _mm512_store_si512(out + at * kPairBytes / 2 + row % 32 * kBlockK,
-                         _mm512_maskz_loadu_epi16(mask, in + block * kBlockK));
+int64_t PreparedBytes(int64_t m, int64_t k) {
+  return RowBlocks(m) * RowBlockBytes(k);
+}
+
+// [32 rows][block of 32 k][2 tiles][16 rows][32 k]. Missing k are zeros; what stands in missing rows does not matter.
+void Prepare(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared) {
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    const uint16_t* in = static_cast<const uint16_t*>(x) + row * ldx;
+    uint8_t* out = static_cast<uint8_t*>(prepared) + row / 32 * RowBlockBytes(k) + row % 32 * 64;
+    for (int64_t block = 0; block < BlocksOf(k); ++block, out += kPairBytes) {
+      _mm512_store_si512(out, LoadBlock(in, block, k));
     }
   }
 }
@@ -237,12 +241,18 @@ class ManyRows {
         chunk_(ChunkBlocks(rows)),
         panel_end_((col_end + kPanelColumns - 1) / kPanelColumns),
         group_(col_begin / kPanelColumns),
-        x_(static_cast<uint8_t*>(args.scratch)),
-        sums_(x_ + PackedXBytes(rows, args.k)),
-        decoded_(sums_ + SumBytes(rows)) {}
+        sums_(static_cast<uint8_t*>(args.scratch)),
+        decoded_(sums_ + SumBytes(rows)),
+        x_(decoded_ + 2 * kMaxChunk * kPairBytes) {}
 
   void Run() {
-    PackX(args_, row_, rows_, chunk_, reinterpret_cast<uint16_t*>(x_));
+    if (args_.prepared != nullptr) {
+      x_ = static_cast<const uint8_t*>(args_.prepared) + row_ / 32 * RowBlockBytes(args_.k);
+    } else {
+      auto* own = decoded_ + 2 * kMaxChunk * kPairBytes;
+      Prepare(static_cast<const uint16_t*>(args_.x) + row_ * args_.ldx, args_.ldx, 0, rows_, args_.k, own);
+      x_ = own;
+    }
     Step step{group_, 0};
     DecodeAll(step, 0);
     for (int buffer = 0; step.panel < panel_end_; buffer ^= 1) {
@@ -290,14 +300,13 @@ class ManyRows {
     const bool has_next = next.panel < panel_end_;
     const int64_t next_count = has_next ? BlocksAt(next.block) : 0;
     int64_t done = 0, credit = 0;
-    // Lines of the next chunk of x for each product step: all of it while this group's panels take this chunk.
-    const int64_t panels = GroupEnd() - group_;
-    const int64_t lines = first && last ? 0 : (32 + panels - 1) / panels;
-    const uint8_t* x_next = x_ + (step.block + count < blocks_ ? step.block + count : 0) * row_blocks_ * kPairBytes +
-                            (step.panel - group_) * row_blocks_ * count * lines * 64;
-    const uint8_t* x_end = x_ + PackedXBytes(rows_, args_.k);
+    // The panels of a group share the fetching of the next chunk of x, a few lines at each product.
+    const int64_t panels = GroupEnd() - group_, lines = first && last ? 0 : (32 + panels - 1) / panels;
+    const int64_t next_x = (last ? 0 : step.block + count) * kPairBytes + (step.panel - group_) * count * lines * 64;
     for (int64_t row_block = 0; row_block < row_blocks_; ++row_block) {
-      const uint8_t* x = x_ + (step.block * row_blocks_ + row_block * count) * kPairBytes;
+      const uint8_t* x_row = x_ + row_block * RowBlockBytes(args_.k);
+      const uint8_t* x = x_row + step.block * kPairBytes;
+      const uint8_t* x_next = x_row + next_x;
       uint8_t* sums = sums_ + ((step.panel - group_) * row_blocks_ + row_block) * 4096;
       LoadSums(sums, first);
       for (int64_t i = 0; i < count; ++i, x += kPairBytes) {
@@ -312,7 +321,7 @@ class ManyRows {
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
         if (!first && row_block + 1 < row_blocks_) PrefetchLines(sums + 4096 + i * 4096 / count, 4096 / count);
-        for (int64_t line = 0; line < lines && x_next < x_end; ++line, x_next += 64) {
+        for (int64_t line = 0; line < lines; ++line, x_next += 64) {
           _mm_prefetch(reinterpret_cast<const char*>(x_next), _MM_HINT_T1);
         }
         for (credit += next_count; credit >= row_blocks_ * count && done < next_count; ++done) {
@@ -360,9 +369,9 @@ class ManyRows {
   int64_t chunk_;
   int64_t panel_end_;
   int64_t group_;  // its first panel
-  uint8_t* x_;
   uint8_t* sums_;  // [panel of the group][32 rows][32][32 columns]
   uint8_t* decoded_;
+  const uint8_t* x_;
 };
 
 template <Encoding kE>
@@ -372,16 +381,16 @@ void AmxRun(const LinearArgs& args, int64_t col_begin, int64_t col_end) {
   const Tiles tiles(16);
   const int64_t parts = (args.m + kManyRows - 1) / kManyRows;
   for (int64_t part = 0; part < parts; ++part) {
-    const int64_t begin = args.m * part / parts, end = args.m * (part + 1) / parts;
-    ManyRows<kE>(args, begin, end - begin, col_begin, col_end).Run();
+    const int64_t begin = part * kManyRows, left = args.m - begin;
+    ManyRows<kE>(args, begin, left < kManyRows ? left : kManyRows, col_begin, col_end).Run();
   }
 }
 
 int64_t AmxScratchBytes(int64_t max_m, int64_t k) {
   const int64_t rows = max_m < kManyRows ? max_m : kManyRows;
   const int64_t few = kMaxFewRows * BlocksOf(k) * kBlockK * 2;
-  const int64_t many = PackedXBytes(rows, k) + SumBytes(rows) + 2 * kMaxChunk * kPairBytes;
-  return rows <= kMaxFewRows ? few : many;
+  const int64_t many = SumBytes(rows) + 2 * kMaxChunk * kPairBytes + PreparedBytes(rows, k);
+  return rows <= kMaxFewRows || few > many ? few : many;
 }
 
 constexpr uint8_t ModesOf(Encoding encoding) {
@@ -390,9 +399,18 @@ constexpr uint8_t ModesOf(Encoding encoding) {
 }
 
 constexpr LinearKernel kRows[] = {
-#define DI_ENCODING(enumerator, text, elements, bytes)                                           \
-  {"linear." text ".bf16.amx",   Isa::kAmx, Encoding::enumerator,          DType::kBF16,   true, \
-   AmxRun<Encoding::enumerator>, nullptr,   ModesOf(Encoding::enumerator), AmxScratchBytes},
+#define DI_ENCODING(enumerator, text, elements, bytes) \
+  {"linear." text ".bf16.amx",                         \
+   Isa::kAmx,                                          \
+   Encoding::enumerator,                               \
+   DType::kBF16,                                       \
+   true,                                               \
+   AmxRun<Encoding::enumerator>,                       \
+   Prepare,                                            \
+   ModesOf(Encoding::enumerator),                      \
+   false,                                              \
+   PreparedBytes,                                      \
+   AmxScratchBytes},
 #include "base/encodings.inc"
 #undef DI_ENCODING
 };

@@ -74,7 +74,6 @@ std::vector<LinearKernel> AllRows(Isa isa) {
 }
 
 int64_t PreparedRow(const LinearKernel& kernel, int64_t k) {
-  if (kernel.scratch_bytes != nullptr) return 0;
   if (kernel.int8_core) return BlocksOf(k) * Int8RowBytesPerBlock(LayoutOf(kernel.encoding).scales_per_block());
   return PreparedRowBytes(kernel.bf16_core, kernel.encoding, kernel.act, k);
 }
@@ -138,12 +137,13 @@ size_t LinearScratchBytes(const LinearKernel& kernel, int64_t max_m, int64_t k) 
 }
 
 size_t PreparedLinearBytes(const LinearKernel& kernel, int64_t m, int64_t k) {
+  if (kernel.prepared_bytes != nullptr) return static_cast<size_t>(kernel.prepared_bytes(m, k));
   return static_cast<size_t>(PreparedRows(kernel, m) * PreparedRow(kernel, k));
 }
 
 void PrepareLinear(const LinearKernel& kernel, const void* x, int64_t ldx, int64_t row_begin, int64_t row_end,
                    int64_t k, void* prepared) {
-  if (PreparedRow(kernel, k) > 0) kernel.prepare(x, ldx, row_begin, row_end, k, prepared);
+  if (PreparedLinearBytes(kernel, 1, k) > 0) kernel.prepare(x, ldx, row_begin, row_end, k, prepared);
 }
 
 void RunLinear(const LinearKernel& kernel, const LinearArgs& args, int64_t col_begin, int64_t col_end) {

@@ -9,10 +9,13 @@
 // (16 for q2_k, q3_k, q6_k) is summed by bf16 dot products into f32 from zero, then sum += scale * block, sum +=
 // minimum * (sum of the block's x); q2_k and q3_k do that with the integer factors of the scales, and every 256 k sum
 // += d * scaled, sum -= dmin * minima. f32 core: weights are decoded to f32 as DecodeRow does, x is widened to f32, one
-// chain of fused multiply-adds (portable: multiply, then add) runs over k. For a given kernel every output element is
-// computed in that one order, whatever m, the column range, other rows, or the number of threads: results are
-// bit-equal. Then value = sum + bias; y = round(value), or, with a residual, y = round(residual + round(value)): the
-// same bits as separate ops.
+// chain of fused multiply-adds (portable: multiply, then add) runs over k. Portable numerics: with x in bf16 weights
+// are decoded to f32, rounded to bf16 (to nearest, ties to even) and summed in the order of AMX's tile product, two
+// chains for 32 k (tile_order.inc); with x in f32 they are the f32 core with FMA. AMX kernels have that order in native
+// mode, too, but f16 and f32 weights, which rounding would harm, keep the f32 core there. For a given kernel every
+// output element is computed in that one order, whatever m, the column range, other rows, or the number of threads:
+// results are bit-equal. Then value = sum + bias; y = round(value), or, with a residual, y = round(residual +
+// round(value)): the same bits as separate ops.
 //
 // Threads: Run writes only the columns it is given, so members of a team call it with disjoint column ranges and their
 // own scratch; no barriers inside. Nothing here allocates. Arguments are the caller's own: wrong ones are bugs
@@ -74,7 +77,8 @@ struct LinearKernel {
   void (*prepare)(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared);
   uint8_t modes = Modes(Numerics::kNative);
   bool int8_core = false;  // bf16_core is false then
-  // Of a kernel that prepares nothing ahead and needs its own scratch: bytes of one thread for any m up to max_m.
+  // Of a kernel with a geometry of its own: the bytes of PreparedLinearBytes and of LinearScratchBytes.
+  int64_t (*prepared_bytes)(int64_t m, int64_t k) = nullptr;
   int64_t (*scratch_bytes)(int64_t max_m, int64_t k) = nullptr;
 
   bool Serves(Numerics numerics) const { return (modes & Modes(numerics)) != 0; }

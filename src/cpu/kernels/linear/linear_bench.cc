@@ -1,5 +1,6 @@
 // Times the linear kernels on the layers of a SmolLM2-135M-shaped model, weights streamed from memory, and prints the
-// machine's own limits beside them: linear_bench [threads [isa [rounds]]]. All cases are interleaved round by round and
+// machine's own limits beside them: linear_bench [threads [isa [rounds [modes [encodings]]]]], modes and encodings
+// being lists such as native,portable and q8_0,q4_k; default: native, all. All cases are interleaved round by round and
 // medians are printed, so that a noisy neighbour harms all alike.
 #include <algorithm>
 #include <chrono>
@@ -75,10 +76,12 @@ struct Layer {
 // A model of one encoding for its layers and another for its head, with buffers for `m` rows.
 class Case {
  public:
-  Case(Encoding encoding, Encoding head, DType act, Isa isa, int64_t m, int layers, bool with_head, int threads)
-      : act_(act), m_(m) {
+  Case(Encoding encoding, Encoding head, DType act, Isa isa, int64_t m, int layers, bool with_head, int threads,
+       Numerics numerics)
+      : act_(act), numerics_(numerics), m_(m) {
     name_ = std::string(ToString(encoding)) + (with_head ? std::string("+") + ToString(head) : "") + " " +
-            ToString(act) + " m " + std::to_string(m);
+            ToString(act) + " m " + std::to_string(m) +
+            (numerics == Numerics::kNative ? "" : std::string(" ") + ToString(numerics));
     for (int i = 0; i < layers; ++i) {
       Add(encoding, 960, 576, isa);
       Add(encoding, 576, 576, isa);
@@ -135,7 +138,7 @@ class Case {
       for (uint8_t& byte : source_) byte = static_cast<uint8_t>(rng() % 0x38);  // finite whatever field it lands in
     }
     Layer layer{encoding, n, k, Allocate(PackedLinearBytes(encoding, n, k)),
-                ChooseLinear(encoding, act_, isa, Numerics::kNative).kernel};
+                ChooseLinear(encoding, act_, isa, numerics_).kernel};
     const PackSegment segment{source_.data(), n, static_cast<int64_t>(row)};
     const double start = Now();
     PackPanels(encoding, {&segment, 1}, k, layer.packed.get(), 0, NumPanels(n));
@@ -147,12 +150,18 @@ class Case {
 
   std::string name_;
   DType act_;
+  Numerics numerics_;
   int64_t m_;
   std::vector<Layer> layers_;
   std::vector<uint8_t> source_, x_, y_;
   std::vector<std::unique_ptr<uint8_t, Free>> scratch_;
   double bytes_ = 0, flops_ = 0, pack_seconds_ = 0;
 };
+
+// Whether a comma-separated list names it; an empty list names all.
+bool Names(const std::string& list, const char* name) {
+  return list.empty() || ("," + list + ",").find("," + std::string(name) + ",") != std::string::npos;
+}
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -177,19 +186,25 @@ int Main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2;
   const auto isa = SelectIsa(argc > 2 ? argv[2] : "");
   const int rounds = argc > 3 ? std::atoi(argv[3]) : 7;
+  const std::string modes = argc > 4 ? argv[4] : "native", encodings = argc > 5 ? argv[5] : "";
   if (!isa || threads < 1 || rounds < 1) return 2;
   ThreadTeam team(threads);
   const std::vector<uint64_t> memory(12u << 20, 1);
   const Encoding q4 = Encoding::kQ4_1, q8 = Encoding::kQ8_0;
   std::vector<std::unique_ptr<Case>> decode, prefill;
   for (const DType act : {DType::kBF16, DType::kF32}) {
-    for (const int64_t m : {1, 2, 4, 8, 16, 32})
-      decode.push_back(std::make_unique<Case>(q4, q8, act, *isa, m, 30, true, threads));
-    for (int i = 0; i < kNumEncodings; ++i) {
-      const auto e = static_cast<Encoding>(i);
-      if (e == Encoding::kF32 || e == Encoding::kF16) continue;
-      if (e != q4) decode.push_back(std::make_unique<Case>(e, e, act, *isa, 1, 30, true, threads));
-      prefill.push_back(std::make_unique<Case>(e, e, act, *isa, 512, 2, false, threads));
+    for (const Numerics mode : kAllNumerics) {
+      if (!Names(modes, ToString(mode))) continue;
+      for (const int64_t m : {1, 2, 4, 8, 16, 32}) {
+        if (!Names(encodings, ToString(q4))) break;
+        decode.push_back(std::make_unique<Case>(q4, q8, act, *isa, m, 30, true, threads, mode));
+      }
+      for (int i = 0; i < kNumEncodings; ++i) {
+        const auto e = static_cast<Encoding>(i);
+        if (e == Encoding::kF32 || e == Encoding::kF16 || !Names(encodings, ToString(e))) continue;
+        if (e != q4) decode.push_back(std::make_unique<Case>(e, e, act, *isa, 1, 30, true, threads, mode));
+        prefill.push_back(std::make_unique<Case>(e, e, act, *isa, 512, 2, false, threads, mode));
+      }
     }
   }
   std::vector<double> bandwidth, dot, fma;
@@ -222,7 +237,7 @@ int Main(int argc, char** argv) {
     std::printf(cases == &decode ? "decode, whole model cold\n" : "prefill, 2 layers, m 512\n");
     for (const auto& one : *cases) {
       const double median = Median(one->times), least = *std::min_element(one->times.begin(), one->times.end());
-      std::printf("  %-18s %7.1f GF   %8.2f ms (best %8.2f)  %6.1f (%6.1f) GB/s  %7.1f (%7.1f) GF/s  pack %.0f ms\n",
+      std::printf("  %-27s %7.1f GF   %8.2f ms (best %8.2f)  %6.1f (%6.1f) GB/s  %7.1f (%7.1f) GF/s  pack %.0f ms\n",
                   one->name().c_str(), one->flops() * 1e-9, median * 1e3, least * 1e3, one->bytes() / median * 1e-9,
                   one->bytes() / least * 1e-9, one->flops() / median * 1e-9, one->flops() / least * 1e-9,
                   one->pack_seconds() * 1e3);
