@@ -138,6 +138,7 @@ TeamContext CpuExecutable::ContextOf(int member, int members) const {
   context.live = live_;
   context.scratch = arena_->scratch + member * arena_->scratch_bytes;
   context.shared_scratch = arena_->shared_scratch;
+  context.team = team_;
   return context;
 }
 

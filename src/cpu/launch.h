@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_team.h"
 #include "ir/graph.h"
 
 namespace deepinfer::cpu {
@@ -35,6 +36,7 @@ struct TeamContext {
   ir::LiveCounts live;
   std::byte* scratch = nullptr;         // this member's own, scratch_bytes of the executable
   std::byte* shared_scratch = nullptr;  // the team's
+  ThreadTeam* team = nullptr;           // for barriers within a launch: every member runs it with the same live counts
 };
 
 class Launch {

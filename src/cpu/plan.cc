@@ -152,9 +152,15 @@ class PlanBuilder {
 
   // Projections read packed weights, everything else plain rows.
   Status MakeWeightRows(const ir::Node& node) {
-    const bool linear =
-        node.op == ir::Op::kLinear || node.op == ir::Op::kMultiLinear || node.op == ir::Op::kGatedLinear;
-    if (linear) return {};
+    switch (node.op) {
+      case ir::Op::kLinear:
+      case ir::Op::kMultiLinear:
+      case ir::Op::kGatedLinear:
+      case ir::Op::kMoe:
+        return {};
+      default:
+        break;
+    }
     for (const ValueId value : node.operands) {
       const ir::Input* input = plan_.step.f.FindInput(Root(value));
       if (input == nullptr || input->kind != ir::InputKind::kWeight) continue;

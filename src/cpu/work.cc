@@ -65,6 +65,9 @@ Work WorkOf(const FlatStep& step, const ir::Node& node, const ir::LiveCounts& li
       work.flops += 2 * rows * static_cast<double>(type.NumElements());
     }
   }
+  if (node.op == ir::Op::kMoe) {  // every token passes some of the experts
+    work.flops *= static_cast<double>(node.Int("top_k")) / static_cast<double>(f.TypeOf(node.operands[1]).dims[1].size);
+  }
   return work;
 }
 

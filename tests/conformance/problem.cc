@@ -100,7 +100,9 @@ void AddLinears(List* list) {
   }
   list->Each(kFloats, "gated_linear {} w=bf16,bf16 t=300 live=290 k=40 n=70");
   list->Each(kFloats, "gated_linear {} w=q8_0,q8_0 t=4 live=0 k=32 n=32 out=f32");
-  list->Each(kFloats, "moe {} w=f32,f32,f32 t=9 live=7 k=64 n=32 experts=6 top_k=2 normalise decomposed");
+  list->Each(kFloats, "moe {} w=q4_k,q4_k,q8_0 t=9 live=7 k=256 n=32 experts=6 top_k=2 normalise");
+  list->Each(kFloats, "moe {} w=q8_0,q4_1,bf16 t=1 k=96 n=64 experts=9 top_k=3 activation=gelu_tanh");
+  list->Each(kFloats, "moe {} w=bf16,bf16,f32 t=600 live=530 k=32 n=32 experts=2 top_k=1 normalise");
   list->Each(kFloats, "moe {} w=bf16,bf16,bf16 t=2 k=24 n=20 experts=3 top_k=3 activation=gelu_tanh decomposed");
   list->lines.push_back("linear f16 w=f16 t=5 live=4 k=64 n=9 decomposed");
   list->lines.push_back("embedding w=f32 out=f16 t=5 live=4 v=9 k=8 decomposed");

@@ -2,6 +2,7 @@
 
 #include "cpu/kernels/attention/attention.h"
 #include "cpu/kernels/copy/copy.h"
+#include "cpu/kernels/linear/linear.h"
 
 namespace deepinfer::cpu {
 namespace {
@@ -16,6 +17,8 @@ std::vector<LowerFunction> Candidates(ir::Op op) {
       return {LowerLinear};
     case ir::Op::kGatedLinear:
       return {LowerGatedLinear};
+    case ir::Op::kMoe:
+      return {LowerMoe};
     case ir::Op::kRopeKvWrite:
       return {LowerRopeKvWrite};
     case ir::Op::kEmbedding:
@@ -82,6 +85,17 @@ bool CanLowerLinear(const ir::Function& f, const ir::Node& node) {
   return IsActivation(f.TypeOf(node.operands[0]).dtype) && IsActivation(f.TypeOf(node.results[0]).dtype);
 }
 
+// Experts lie in whole panels of the packed weight.
+bool CanLowerMoe(const ir::Function& f, const ir::Node& node) {
+  for (size_t i = 2; i < 5; ++i) {
+    if (!IsWeight(f, node.operands[i])) return false;
+  }
+  const ir::Type& x = f.TypeOf(node.operands[0]);
+  const int64_t width = x.dims[1].size, inner = f.TypeOf(node.operands[4]).dims[1].size;
+  return IsActivation(x.dtype) && IsF32Vector(f, node.operands[1]) && width % kLinearGrain == 0 &&
+         inner % kLinearGrain == 0;
+}
+
 bool CanLowerRopeKvWrite(const ir::Function& f, const ir::Node& node, Isa isa) {
   for (size_t i = 9; i < node.operands.size(); ++i) {
     if (!IsF32Vector(f, node.operands[i])) return false;
@@ -100,6 +114,8 @@ bool CanLower(const ir::Function& f, const ir::Node& node, Isa isa) {
     case ir::Op::kMultiLinear:
     case ir::Op::kGatedLinear:
       return CanLowerLinear(f, node);
+    case ir::Op::kMoe:
+      return CanLowerMoe(f, node);
     case ir::Op::kRopeKvWrite:
       return CanLowerRopeKvWrite(f, node, isa);
     case ir::Op::kEmbedding:

@@ -29,6 +29,7 @@ Result<std::unique_ptr<Launch>> Lower(const LowerContext& c, const ir::Node& nod
 using LaunchResult = Result<std::unique_ptr<Launch>>;
 LaunchResult LowerLinear(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerGatedLinear(const LowerContext& c, const ir::Node& node);
+LaunchResult LowerMoe(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerRopeKvWrite(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerEmbedding(const LowerContext& c, const ir::Node& node);
 LaunchResult LowerNorm(const LowerContext& c, const ir::Node& node);
