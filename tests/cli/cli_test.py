@@ -100,6 +100,8 @@ class Program(Case):
         self.usage("generate", SCRIPTED, "--prompt-ids", "1", "--backend", "gpu", says="--backend")
         self.usage("generate", SCRIPTED, "--prompt-ids", "1", "--dtype", "f64", says="--dtype")
         self.usage("generate", SCRIPTED, "--prompt-ids", "1", "--numerics", "best", says="--numerics")
+        self.usage("generate", SCRIPTED, "--prompt-ids", "1", "--kv-cache-dtype", "fp4",
+                   says="--kv-cache-dtype: fp4 not in {auto,f32,bf16,f16,fp8,fp8_e4m3,int8}")
         self.usage("generate", SCRIPTED, "--prompt-ids", "1", "--kv-cache-memory", "much", says="size such as")
         self.usage("generate", SCRIPTED, "--prompt-ids", "1", "--stop", "", says="--stop")
         self.usage("logits", SCRIPTED, "--prompt-ids", "1", says="--out")
@@ -503,6 +505,16 @@ class Inspect(Case):
         self.assertRegex(self.ok("inspect", LLAMA, *SMALL, "--kernels", "--graph", "decode:1"), r"^\[\d+\] \w")
         self.assertIn("metadata block_tables", self.ok("inspect", LLAMA, *SMALL, "--memory"))
 
+    def test_the_scales_of_an_int8_cache_count(self):
+        sizes = {}
+        for kv in ("f32", "f16", "fp8", "int8"):
+            (report,) = self.lines("inspect", LLAMA, *SMALL, "--kv-cache-dtype", kv, "--json")
+            sizes[kv] = report["memory"]["state_bytes"]
+        row = (sizes["f32"] - sizes["f16"]) // 2  # a byte for every value of K and V
+        self.assertEqual(sizes["f16"] - sizes["fp8"], row)
+        self.assertGreater(sizes["int8"], sizes["fp8"])
+        self.assertLess(sizes["int8"], sizes["f16"])
+
 
 class Verify(Case):
     FIELDS = ["backends", "dtype", "positions", "steps", "layers", "best_equal", "largest_margin_lost", "tolerance", "parted_at"]
@@ -530,6 +542,13 @@ class Verify(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"they part at call.", done.stdout)
         self.assertIn(b"error: call.", done.stderr)
+
+    def test_narrow_caches_differ_by_a_code_at_most(self):
+        # A value between two codes may become either: one step of the type, relative to the value (int8: to the row).
+        for kv, step in (("f16", 2 ** -10), ("bf16", 2 ** -7), ("fp8", 2 ** -3), ("fp8_e4m3", 2 ** -3), ("int8", 1 / 127)):
+            text = self.ok("verify", LLAMA, "--dtype", "f32", "--kv-cache-dtype", kv, "--tolerance", str(step))
+            self.assertIn("all within", text)
+        self.assertIn("not judged", self.ok("verify", LLAMA, "--dtype", "f32", "--kv-cache-dtype", "int8"))
 
     def test_prompts(self):
         (report,) = self.lines("verify", self.chat_model, "--prompt", "abc", "--decode-steps", "0", "--json")

@@ -45,10 +45,11 @@ std::vector<To> Tensor(const formats::SafetensorsFile& file, const std::string& 
 }  // namespace
 
 std::string OpenConfig::Name() const {
-  return fmt::format("{} {}{}, {} threads, {}, {} seqs, {} batched tokens", backend,
+  return fmt::format("{} {}{}, {} threads, {}, KV {}, {} seqs, {} batched tokens", backend,
                      backend == "cpu" ? ToString(isa) : fs::path(plugin).stem().string(),
                      ranks > 1 ? fmt::format(" on {} ranks", ranks) : "", threads, ToString(options.activations),
-                     options.max_num_seqs, options.max_num_batched_tokens);
+                     ToString(options.kv.value_or(options.activations)), options.max_num_seqs,
+                     options.max_num_batched_tokens);
 }
 
 Result<std::unique_ptr<runner::ModelRunner>> Open(const std::string& path, const OpenConfig& config) {

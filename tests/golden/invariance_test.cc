@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
 
 #include "harness.h"
 
@@ -14,10 +15,12 @@ constexpr int64_t kLongest = 128;  // a step of as many rows takes a whole promp
 struct Param {
   std::string checkpoint;
   DType dtype;
+  std::optional<DType> kv = std::nullopt;
 };
 
 std::ostream& operator<<(std::ostream& out, const Param& param) {
-  return out << param.checkpoint << "_" << ToString(param.dtype);
+  out << param.checkpoint << "_" << ToString(param.dtype);
+  return param.kv ? out << "_kv_" << ToString(*param.kv) : out;
 }
 
 class InvarianceTest : public ::testing::TestWithParam<Param> {
@@ -25,6 +28,7 @@ class InvarianceTest : public ::testing::TestWithParam<Param> {
   OpenConfig Base() const {
     OpenConfig config;
     config.options.activations = GetParam().dtype;
+    config.options.kv = GetParam().kv;
     config.options.max_model_len = 256;
     config.options.max_num_seqs = kLongest;
     config.options.max_num_batched_tokens = kLongest;
@@ -145,6 +149,10 @@ std::vector<Param> Params() {
   for (const char* family : kFamilies) {
     params.push_back({std::string(family) + "_f32", DType::kF32});
     params.push_back({std::string(family) + "_bf16", DType::kBF16});
+  }
+  for (const DType kv : {DType::kF16, DType::kF8E4M3, DType::kI8}) {
+    params.push_back({"llama_f32", DType::kF32, kv});
+    params.push_back({"gemma3_bf16", DType::kBF16, kv});
   }
   return params;
 }

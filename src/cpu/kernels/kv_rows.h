@@ -17,9 +17,22 @@ typedef int8_t S __attribute__((vector_size(kLanes)));
 
 // A code of 8 bits as a number; its row's scale comes later.
 DI_INLINE F Load(const int8_t* p) {
+#if defined(__AVX512F__)
+  __m128i codes;
+  memcpy(&codes, p, sizeof codes);
+  return (F)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes));
+#elif defined(__AVX2__)
+  float values[kLanes];
+  for (int i = 0; i < kLanes; i += 8) {
+    const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + i));
+    _mm256_storeu_ps(values + i, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes)));
+  }
+  return Load(values);
+#else
   S codes;
   memcpy(&codes, p, sizeof codes);
   return __builtin_convertvector(__builtin_convertvector(codes, I), F);
+#endif
 }
 
 DI_INLINE F LoadPart(const int8_t* p, int64_t count, float /*fill*/) {
@@ -31,7 +44,17 @@ DI_INLINE F LoadPart(const int8_t* p, int64_t count, float /*fill*/) {
 // The code's bits, put where f16 has them, are an f16 of the value / 256 (biases 7 and 15), subnormals too; only NaN
 // has to be made. Multiplying by 256 is exact.
 DI_INLINE F Load(const F8* p) {
-#if defined(__AVX2__)
+#if defined(__AVX512F__)
+  __m128i codes;
+  memcpy(&codes, p, sizeof codes);
+  const __m256i high = _mm256_slli_epi16(_mm256_cvtepu8_epi16(codes), 8);
+  const __m256i magnitude = _mm256_srli_epi16(_mm256_andnot_si256(_mm256_set1_epi16(-0x8000), high), 1);
+  const __m256i nan = _mm256_srli_epi16(_mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x3f80)), 1);
+  // magnitude | nan | sign
+  const __m256i half =
+      _mm256_ternarylogic_epi32(_mm256_or_si256(magnitude, nan), high, _mm256_set1_epi16(-0x8000), 0xf8);
+  return (F)_mm512_cvtph_ps(half) * 256.0f;
+#elif defined(__AVX2__)
   float values[kLanes];
   for (int i = 0; i < kLanes; i += 8) {
     long long eight;

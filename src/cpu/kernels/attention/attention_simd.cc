@@ -21,7 +21,7 @@ struct RowState {
 
 // How a query meets the transposed keys: f32 by f32.
 struct Plain {
-  static DI_INLINE F Query(const float* q) { return Set1(*q); }
+  static DI_INLINE F Query(const float* q) { return Splat(*q); }
   static DI_INLINE F Step(F query, F key, F sum) { return Fma(query, key, sum); }
 };
 #if defined(__AVX512BF16__)
@@ -160,28 +160,29 @@ DI_INLINE GroupRange RangeOf(const VisibleRange* range) {
 // acc[r] = sum over visible j, ascending, of weight[r][j] * v_j, then out[r] = out[r] * keep[r] + acc[r] * add[r], for
 // NV vectors from `d` on. At the edges each row takes only its own, since a weight of 0 times a NaN would not be 0.
 template <int R, int NV, class T>
-DI_INLINE void AddValues(float* out, int64_t padded, int64_t d, const T* const* v, const float* weights,
-                         const RowState& state, int64_t row, const GroupRange& g, int64_t fetch_bytes) {
+DI_INLINE void AddValues(float* out, int64_t padded, int64_t d, const T* const* v, const T* const* next,
+                         const float* weights, const RowState& state, int64_t row, const GroupRange& g,
+                         int64_t fetch_bytes) {
   F acc[R * NV] = {};
   const VisibleRange* range = state.in_span + row;
   const auto edge = [&](int begin, int end) {
     for (int j = begin; j < end; ++j) {
       for (int r = 0; r < R; ++r) {
         if (j < range[r].lo || j >= range[r].hi) continue;
-        const F weight = Set1(weights[r * kSpan + j]);
+        const F weight = Splat(weights[r * kSpan + j]);
         for (int n = 0; n < NV; ++n) acc[r * NV + n] = Fma(weight, Load(v[j] + d + n * kLanes), acc[r * NV + n]);
       }
     }
   };
   edge(g.any.lo, g.all.lo);
   for (int j = g.all.lo; j < g.all.hi; ++j) {
-    if (fetch_bytes > 0) FetchRow(v[j + kAhead], fetch_bytes);
+    if (fetch_bytes > 0) FetchRow(next[j], fetch_bytes);
     F value[NV];
 #pragma GCC unroll 4
     for (int n = 0; n < NV; ++n) value[n] = Load(v[j] + d + n * kLanes);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
-      const F weight = Set1(weights[r * kSpan + j]);
+      const F weight = Splat(weights[r * kSpan + j]);
 #pragma GCC unroll 4
       for (int n = 0; n < NV; ++n) acc[r * NV + n] = Fma(weight, value[n], acc[r * NV + n]);
     }
@@ -199,34 +200,34 @@ DI_INLINE void AddValues(float* out, int64_t padded, int64_t d, const T* const* 
 }
 
 template <int R, class T>
-void AddRows(float* out, int64_t padded, const T* const* v, const float* weights, const RowState& state, int64_t row,
-             int64_t fetch_bytes) {
+void AddRows(float* out, int64_t padded, const T* const* v, const T* const* next, const float* weights,
+             const RowState& state, int64_t row, int64_t fetch_bytes) {
   constexpr int kVectors = kLanes == 16 || R <= 2 ? 4 : 2;
   const GroupRange g = RangeOf<R>(state.in_span + row);
   if (g.any.lo >= g.any.hi) return;
   int64_t d = 0;
   for (; d + kVectors * kLanes <= padded; d += kVectors * kLanes) {
-    AddValues<R, kVectors>(out, padded, d, v, weights, state, row, g, d == 0 ? fetch_bytes : 0);
+    AddValues<R, kVectors>(out, padded, d, v, next, weights, state, row, g, d == 0 ? fetch_bytes : 0);
   }
   for (; d < padded; d += kLanes) {
-    AddValues<R, 1>(out, padded, d, v, weights, state, row, g, d == 0 ? fetch_bytes : 0);
+    AddValues<R, 1>(out, padded, d, v, next, weights, state, row, g, d == 0 ? fetch_bytes : 0);
   }
 }
 
 template <class T>
 DI_INLINE void AddSpan(const AttentionScratch& scratch, const RowState& state, int64_t rows, int64_t padded,
-                       const T* const* v, int64_t fetch_bytes) {
+                       const T* const* v, const T* const* next, int64_t fetch_bytes) {
   int64_t row = 0;
   for (; row + kGroupRows <= rows; row += kGroupRows) {
-    AddRows<kGroupRows>(scratch.out + row * padded, padded, v, scratch.scores + row * kSpan, state, row,
+    AddRows<kGroupRows>(scratch.out + row * padded, padded, v, next, scratch.scores + row * kSpan, state, row,
                         row == 0 ? fetch_bytes : 0);
   }
   float* out = scratch.out + row * padded;
   const float* weights = scratch.scores + row * kSpan;
   const int64_t fetch = row == 0 ? fetch_bytes : 0;
-  if (rows - row == 1) AddRows<1>(out, padded, v, weights, state, row, fetch);
-  if (rows - row == 2) AddRows<2>(out, padded, v, weights, state, row, fetch);
-  if (rows - row == 3) AddRows<3>(out, padded, v, weights, state, row, fetch);
+  if (rows - row == 1) AddRows<1>(out, padded, v, next, weights, state, row, fetch);
+  if (rows - row == 2) AddRows<2>(out, padded, v, next, weights, state, row, fetch);
+  if (rows - row == 3) AddRows<3>(out, padded, v, next, weights, state, row, fetch);
 }
 
 template <class Act, class Kv>
@@ -303,21 +304,21 @@ void EndUnit(const PagedAttentionArgs& args, const AttentionUnit& unit, const At
 // Keys of the span, tile by tile, and the scores of all rows.
 template <class Act, class Kv>
 void ScoreSpan(const PagedAttentionArgs& args, const AttentionUnit& unit, const AttentionScratch& scratch,
-               const SpanRows<Kv>& rows, int begin, int end, int64_t padded) {
+               const SpanRows<Kv>& rows, int begin, int end, bool cold, int64_t padded) {
   const int64_t head = args.head_size;
   for (int start = begin / kTile * kTile; start < end; start += kTile) {
     const int first = Larger(begin - start, 0) / kLanes * kLanes;
     const int last = (Smaller(end - start, kTile) + kLanes - 1) / kLanes * kLanes;
-    const Kv* const* next = start + kTile < end ? rows.k + start + kTile : rows.v + begin;
+    const Kv* const* v = rows.v + start;
     float* scores = scratch.scores + start;
     if constexpr (Types<Act, Kv>::kPairs) {
 #if defined(__AVX512BF16__)
-      StagePairs(rows.k + start, next, first, last, head, scratch.keys);
+      StagePairs(rows.k + start, v, first, last, head, cold, scratch.keys);
       ScoreTile<Pairs>(scratch, unit.rows, padded, (head + 1) / 2, first, last, scores);
 #endif
     } else {
       constexpr bool kSwapped = Types<Act, Kv>::kBothBf16;
-      StageKeys(rows.k + start, next, first, last, head, kSwapped, scratch.keys);
+      StageKeys(rows.k + start, v, first, last, head, kSwapped, cold, scratch.keys);
       ScoreTile<Plain>(scratch, unit.rows, padded, kSwapped ? head + head % 2 : head, first, last, scores);
     }
   }
@@ -334,9 +335,9 @@ void RunSpan(const PagedAttentionArgs& args, const AttentionUnit& unit, const At
     state.in_span[row] = lo < hi ? VisibleRange{static_cast<int32_t>(lo), static_cast<int32_t>(hi)} : VisibleRange{};
   }
   SpanRows<Kv> rows;
-  const int after = static_cast<int>(Smaller<int64_t>(kAhead, any.hi - start - end));
+  const int after = static_cast<int>(Larger<int64_t>(Smaller<int64_t>(end, any.hi - start - kSpan), 0));
   FindRows(args, unit, start, begin, end, after, rows);
-  ScoreSpan<Act>(args, unit, scratch, rows, begin, end, padded);
+  ScoreSpan<Act>(args, unit, scratch, rows, begin, end, /*cold=*/start <= any.lo, padded);
   for (int64_t row = 0; row < unit.rows; ++row) {
     if (state.in_span[row].lo >= state.in_span[row].hi) continue;
     SoftmaxRow<__is_same(Kv, int8_t)>(args, scratch.scores + row * kSpan, rows.k_scales, rows.v_scales, state, row);
@@ -344,11 +345,11 @@ void RunSpan(const PagedAttentionArgs& args, const AttentionUnit& unit, const At
   // Many rows share one conversion of the values; few convert as they read. Same values either way.
   if (args.head_size % kLanes != 0 || (sizeof(Kv) != sizeof(float) && unit.rows > 2 * kGroupRows)) {
     StageValues(rows, begin, end, args.head_size, padded, scratch.values);
-    const float* staged[kSpan + kAhead];
+    const float* staged[kSpan];
     for (int j = begin; j < end; ++j) staged[j] = scratch.values + j * padded;
-    return AddSpan(scratch, state, unit.rows, padded, staged, 0);
+    return AddSpan(scratch, state, unit.rows, padded, staged, staged, 0);
   }
-  AddSpan(scratch, state, unit.rows, padded, rows.v, args.head_size * static_cast<int64_t>(sizeof(Kv)));
+  AddSpan(scratch, state, unit.rows, padded, rows.v, rows.next, args.head_size * static_cast<int64_t>(sizeof(Kv)));
 }
 
 DI_INLINE int64_t PaddedHead(const PagedAttentionArgs& args) {

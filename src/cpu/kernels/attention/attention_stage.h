@@ -10,14 +10,18 @@ namespace {
 
 constexpr int kTile = kAttentionTile;
 constexpr int kSpan = kAttentionSpan;
-constexpr int kAhead = 16;  // rows that are fetched before they are needed
 
-// The rows of one span, by position from its start. Keys beside the visible range, up to whole vectors, are some
-// visible row, and so masked but sound; values past its end are only fetched, and are the rows that come next.
+DI_INLINE F Splat(float value) {
+  return value - F{};  // no instruction, unlike a sum, which would make a positive zero of a negative one
+}
+
+// The rows of one span, by position from its start. Beside the visible range, up to whole vectors, they are some
+// visible row, and so masked but sound.
 template <class T>
 struct SpanRows {
   const T* k[kSpan];
-  const T* v[kSpan + kAhead];
+  const T* v[kSpan];
+  const T* next[kSpan];   // keys of the next span, or any others: fetched while the values of this one are added
   float k_scales[kSpan];  // of i8
   float v_scales[kSpan];
 };
@@ -28,16 +32,26 @@ DI_INLINE int64_t BlockAt(const PagedAttentionArgs& args, const AttentionUnit& u
   return (block * args.kv_heads + unit.kv_head) * args.block_size;
 }
 
-// begin < end, of the positions of the span at `start`; `after`: the positions behind it that will be asked for.
+// Calls visit(j, place, run) for positions [begin, end) of the span at `start`: `run` rows from `place` on are in the
+// cache one behind the other, in one block.
+template <class Visit>
+DI_INLINE void ForEachRun(const PagedAttentionArgs& args, const AttentionUnit& unit, int64_t start, int begin, int end,
+                          Visit visit) {
+  for (int j = begin; j < end;) {
+    const int64_t offset = (start + j) % args.block_size;
+    const int run = static_cast<int>(Smaller<int64_t>(end - j, args.block_size - offset));
+    visit(j, BlockAt(args, unit, start + j) + offset, run);
+    j += run;
+  }
+}
+
+// begin < end, of the positions of the span at `start`; `after`: how many of the next span will be asked for.
 template <class T>
 DI_INLINE void FindRows(const PagedAttentionArgs& args, const AttentionUnit& unit, int64_t start, int begin, int end,
                         int after, SpanRows<T>& rows) {
   const T* k_cache = static_cast<const T*>(args.k_cache);
   const T* v_cache = static_cast<const T*>(args.v_cache);
-  for (int j = begin; j < end;) {
-    const int64_t offset = (start + j) % args.block_size;
-    const int run = static_cast<int>(Smaller<int64_t>(end - j, args.block_size - offset));
-    const int64_t place = BlockAt(args, unit, start + j) + offset;
+  ForEachRun(args, unit, start, begin, end, [&](int j, int64_t place, int run) {
     for (int i = 0; i < run; ++i) {
       rows.k[j + i] = k_cache + (place + i) * args.head_size;
       rows.v[j + i] = v_cache + (place + i) * args.head_size;
@@ -48,19 +62,22 @@ DI_INLINE void FindRows(const PagedAttentionArgs& args, const AttentionUnit& uni
         memcpy(rows.v_scales + j, args.v_scales + place, run * sizeof(float));
       }
     }
-    j += run;
-  }
-  for (int j = begin / kLanes * kLanes; j < begin; ++j) rows.k[j] = rows.k[begin];
-  for (int j = end; j % kLanes != 0; ++j) rows.k[j] = rows.k[begin];
-  for (int j = 0; j < kAhead; ++j) {
-    const int64_t next = start + end + j;
-    rows.v[end + j] =
-        j < after ? k_cache + (BlockAt(args, unit, next) + next % args.block_size) * args.head_size : rows.v[begin];
-  }
+  });
+  const auto fill = [&](int j) {
+    rows.k[j] = rows.k[begin];
+    rows.v[j] = rows.v[begin];
+  };
+  for (int j = begin / kLanes * kLanes; j < begin; ++j) fill(j);
+  for (int j = end; j % kLanes != 0; ++j) fill(j);
+  ForEachRun(args, unit, start + kSpan, 0, after, [&](int j, int64_t place, int run) {
+    for (int i = 0; i < run; ++i) rows.next[j + i] = k_cache + (place + i) * args.head_size;
+  });
+  for (int j = after; j < end; ++j) rows.next[j] = rows.k[begin];
 }
 
+// Into the second level cache.
 DI_INLINE void FetchRow(const void* row, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(row) + at);
+  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(row) + at, 0, 2);
 }
 
 // Lane l of v[i] becomes lane i of v[l].
@@ -115,20 +132,19 @@ DI_INLINE void Transpose(F* v) {
 
 // Calls load(row, d) for kLanes keys at a time and puts what lane l of it holds in row place(d + l) of `keys`, whose
 // rows are kTile positions. Keys [begin, end) from the tile's start, whole vectors; `size` lanes of each row are kept.
+// The values of the same positions are fetched meanwhile; `cold`: the keys ahead too, which nobody has fetched before.
 template <class T, class LoadAt, class Place>
-DI_INLINE void TransposeKeys(const T* const* k, const T* const* next, int begin, int end, int64_t size,
-                             int64_t row_bytes, float* keys, LoadAt load, Place place) {
+DI_INLINE void TransposeKeys(const T* const* k, const T* const* v, int begin, int end, int64_t size, int64_t row_bytes,
+                             bool cold, float* keys, LoadAt load, Place place) {
   for (int j = begin; j < end; j += kLanes) {
-    const T* const* ahead = j + kLanes < end ? k + j + kLanes : next;
+    for (int i = 0; i < kLanes; ++i) FetchRow(v[j + i], row_bytes);
+    for (int i = 0; cold && j + kLanes < end && i < kLanes; ++i) FetchRow(k[j + kLanes + i], row_bytes);
     for (int64_t d = 0; d < size; d += kLanes) {
-      F v[kLanes];
-      for (int i = 0; i < kLanes; ++i) v[i] = load(k[j + i], d);
-      if (d == 0) {
-        for (int i = 0; i < kLanes; ++i) FetchRow(ahead[i], row_bytes);
-      }
-      Transpose(v);
+      F lanes[kLanes];
+      for (int i = 0; i < kLanes; ++i) lanes[i] = load(k[j + i], d);
+      Transpose(lanes);
       const int count = static_cast<int>(Smaller<int64_t>(kLanes, size - d));
-      for (int l = 0; l < count; ++l) Store(keys + place(d + l) * kTile + j, v[l]);
+      for (int l = 0; l < count; ++l) Store(keys + place(d + l) * kTile + j, lanes[l]);
     }
   }
 }
@@ -142,18 +158,18 @@ DI_INLINE F LoadUpTo(const T* row, int64_t d, int64_t head) {
 
 // Row d of keys[][kTile] is dimension d; with `swapped` pairs of dimensions change places.
 template <class T>
-DI_INLINE void StageKeys(const T* const* k, const T* const* next, int begin, int end, int64_t head, bool swapped,
-                         float* keys) {
+DI_INLINE void StageKeys(const T* const* k, const T* const* v, int begin, int end, int64_t head, bool swapped,
+                         bool cold, float* keys) {
   const auto load = [head](const T* row, int64_t d) { return LoadUpTo(row, d, head); };
   const int64_t size = swapped ? head + head % 2 : head;
   const int64_t flip = swapped ? 1 : 0;
-  TransposeKeys(k, next, begin, end, size, head * static_cast<int64_t>(sizeof(T)), keys, load,
+  TransposeKeys(k, v, begin, end, size, head * static_cast<int64_t>(sizeof(T)), cold, keys, load,
                 [flip](int64_t d) { return d ^ flip; });
 }
 
 #if defined(__AVX512BF16__)
 // Row p of keys is the dimensions 2p and 2p + 1 as they are stored.
-DI_INLINE void StagePairs(const Bf16* const* k, const Bf16* const* next, int begin, int end, int64_t head,
+DI_INLINE void StagePairs(const Bf16* const* k, const Bf16* const* v, int begin, int end, int64_t head, bool cold,
                           float* keys) {
   const auto load = [head](const Bf16* row, int64_t pair) {
     const int64_t left = head - 2 * pair;
@@ -166,7 +182,7 @@ DI_INLINE void StagePairs(const Bf16* const* k, const Bf16* const* next, int beg
     }
     return v;
   };
-  TransposeKeys(k, next, begin, end, (head + 1) / 2, 2 * head, keys, load, [](int64_t pair) { return pair; });
+  TransposeKeys(k, v, begin, end, (head + 1) / 2, 2 * head, cold, keys, load, [](int64_t pair) { return pair; });
 }
 #endif
 
@@ -174,7 +190,7 @@ DI_INLINE void StagePairs(const Bf16* const* k, const Bf16* const* next, int beg
 template <class T>
 DI_INLINE void StageValues(const SpanRows<T>& rows, int begin, int end, int64_t head, int64_t padded, float* values) {
   for (int j = begin; j < end; ++j) {
-    FetchRow(rows.v[j + kAhead], head * static_cast<int64_t>(sizeof(T)));
+    FetchRow(rows.next[j], head * static_cast<int64_t>(sizeof(T)));
     for (int64_t d = 0; d < padded; d += kLanes) {
       Store(values + j * padded + d, LoadUpTo(rows.v[j], d, head));
     }
