@@ -14,7 +14,7 @@ ctest --test-dir build/asan --output-on-failure -j 2 -LE slow
 scripts/fuzz.sh run "${FUZZ_SECONDS:-60}" || [[ $? == 77 ]]  # 77: there is no fuzzer to run
 
 rooms=()
-for room in base backend cpu engine; do
+for room in base backend cpu engine server; do
   if [[ -f "src/$room/CMakeLists.txt" ]]; then rooms+=("$room"); fi
 done
 scripts/build.sh tsan "${rooms[@]/%/_tests}"

@@ -47,7 +47,8 @@ class HttpServer {
   // Requests whose response is not wholly sent.
   int64_t in_flight() const;
   int64_t connections() const;
-  // Closes everything; responses that are still being made are given up. From then on no call reaches the handler.
+  // Closes everything. From then on no call reaches the handler. Responses that were still being made die with the
+  // server: whatever wakes them has to have ended by then.
   void Stop();
 
  private:

@@ -53,7 +53,7 @@ class PendingResponse {
   using Piece = std::variant<Nothing, HttpResponse, Head, Chunk, End>;
 
   virtual ~PendingResponse() = default;
-  // Once, before the first Next. `wake` may be called from any thread, until the destructor has returned.
+  // Once, before the first Next. `wake` may be called from any thread and at any time; it may destroy this object.
   virtual void Start(std::function<void()> wake) = 0;
   // Never blocks.
   virtual Piece Next() = 0;
