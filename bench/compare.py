@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""DeepInfer beside llama.cpp, on the same GGUF, the same threads and the same amount of work, in turns.
+"""DeepInfer beside other engines on the same model, with the same threads and the same amount of work, in turns.
 
-    compare.py [--model MODEL] [--threads N] [--rounds 5] [--peer llama-bench] [--build-peer] [--json]
+    compare.py [--model MODEL] [--peers llama.cpp,openvino,vllm] [--threads N] [--rounds 5] [--build-peer] [--json]
 
 MODEL is what the program takes, by default smollm2: a file, a folder, or the name of a package below DEEPINFER_MODELS_DIR
-(build/assets). llama.cpp takes part where it is one GGUF file or a folder with one.
+(build/assets). llama.cpp and OpenVINO GenAI take part where it is one GGUF file or a folder with one; vLLM where it is a
+Hugging Face folder, or where --hugging-face FOLDER names the same model in that form. Peers that are not built are left out,
+by name: scripts/build_peer.sh builds llama.cpp, `build_peer.sh python` installs the other two (some gigabytes).
 
-Work: a prompt of 512 tokens (prefill) and 128 tokens after an empty context (decode), as llama-bench counts them. Each
-round runs both programs, one after the other, and the one that starts alternates, so that what else the machine does hits both.
-Shown are the best and the median round of each, and the median over the rounds of the ratio DeepInfer / llama.cpp.
-DeepInfer's prefill figure includes sampling the first token; llama-bench's does not. Without the peer only DeepInfer is shown;
---build-peer builds it first (scripts/build_peer.sh, some minutes). Standard library only.
+Work: a prompt of 512 tokens (prefill), 128 tokens after an empty context (decode), and 128 tokens of 16 sequences (decode 16).
+Every engine takes its turn in each round, and another one starts each time, so that what else the machine does hits all.
+Shown are the best and the median round of each, and the median over the rounds of the ratio DeepInfer / peer. DeepInfer's and
+the Python engines' prefill includes sampling the first token; llama.cpp's does not. Standard library only.
 """
 import argparse
 import json
@@ -22,115 +23,140 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PREFILL_TOKENS = 512
-DECODE_TOKENS = 128
-
-
-def find_peer(given):
-    peers = Path(os.environ.get("DEEPINFER_PEERS_DIR", ROOT / "build" / "peers"))
-    for path in filter(None, (given, os.environ.get("DEEPINFER_LLAMA_BENCH"), peers / "llama-build/bin/llama-bench")):
-        if Path(path).is_file():
-            return str(path)
-    return None
-
-
-def find_gguf(model):
-    """The GGUF file behind a MODEL, or None: llama-bench reads nothing else."""
-    assets = Path(os.environ.get("DEEPINFER_MODELS_DIR") or ROOT / "build" / "assets")
-    path = Path(model)
-    if not path.exists() and "/" not in model:
-        path = assets / model
-    files = list(path.glob("*.gguf")) if path.is_dir() else [path] if path.suffix == ".gguf" and path.is_file() else []
-    return str(files[0]) if len(files) == 1 else None
+PEERS = Path(os.environ.get("DEEPINFER_PEERS_DIR", ROOT / "build" / "peers"))
+PREFILL, DECODE, ROWS = 512, 128, 16
+FIGURES = {"prefill": f"prefill {PREFILL}", "decode": f"decode {DECODE}", "decode_rows": f"decode {DECODE} x {ROWS}"}
 
 
 def run(command):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         tail = "\n".join(done.stderr.splitlines()[-5:])
-        sys.exit(f"compare: exit status {done.returncode} from {' '.join(command[:3])} ...\n{tail}")
+        sys.exit(f"compare: exit status {done.returncode} from {' '.join(map(str, command[:3]))} ...\n{tail}")
     return done.stdout
 
 
-def ours(program, model, threads):
-    """One measurement of DeepInfer: {"prefill": tok/s, "decode": tok/s}."""
-    def timings(ids, tokens):
-        out = run([program, "generate", model, "--prompt-ids", ",".join(map(str, ids)), "--max-tokens", str(tokens),
-                   "--temperature", "0", "--ignore-eos", "--threads", str(threads), "--json"])
-        return json.loads(out.splitlines()[-1])["timings"]
-
-    # Distinct ids per position, so that no prefix of the prompt can come out of a cache.
-    prompt = [100 + (37 * i) % 20000 for i in range(PREFILL_TOKENS)]
-    return {"prefill": timings(prompt, 1)["prefill_tok_s"],
-            "decode": timings(prompt[:1], DECODE_TOKENS + 1)["decode_tok_s"]}
+def resolve(model):
+    """The path behind a MODEL."""
+    assets = Path(os.environ.get("DEEPINFER_MODELS_DIR") or ROOT / "build" / "assets")
+    return assets / model if not Path(model).exists() and "/" not in model else Path(model)
 
 
-def theirs(peer, model, threads):
-    """One measurement of llama.cpp, in the same form."""
-    out = run([peer, "-m", model, "-p", str(PREFILL_TOKENS), "-n", str(DECODE_TOKENS), "-t", str(threads), "-r", "1",
-               "-o", "json"])
-    figures = {}
-    for row in json.loads(out):
-        figures["prefill" if row["n_gen"] == 0 else "decode"] = row["avg_ts"]
-    return figures
+def find_gguf(path):
+    files = list(path.glob("*.gguf")) if path.is_dir() else [path] if path.suffix == ".gguf" and path.is_file() else []
+    return str(files[0]) if len(files) == 1 else None
 
 
-def peer_version(peer):
-    done = subprocess.run([peer, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    found = re.search(r"version: (.*)", done.stdout)
-    return found[1].strip() if found else "unknown"
+class DeepInfer:
+    name = "deepinfer"
+
+    def __init__(self, program, model, threads, flags):
+        self.command = [program, "bench", model, "--no-start", "--repeat", "1", "--threads", str(threads), "--json", *flags]
+        self.version = run([program, "--version"]).strip().splitlines()[0]
+
+    def measure(self):
+        report = json.loads(run(self.command).splitlines()[-1])
+        prefill, decode, rows = (phase["tok_s"]["best"] for phase in report["phases"])
+        return {"prefill": prefill, "decode": decode, "decode_rows": rows}
 
 
-def our_version(program):
-    done = subprocess.run([program, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else "unknown"
+class LlamaCpp:
+    name = "llama.cpp"
+
+    def __init__(self, gguf, threads):
+        self.bin, self.gguf, self.threads = PEERS / "llama-build/bin", gguf, str(threads)
+        found = re.search(r"version: (.*)", subprocess.run([self.bin / "llama-bench", "--version"], stdout=subprocess.PIPE,
+                                                           stderr=subprocess.STDOUT, text=True).stdout)
+        self.version = found[1].strip() if found else "unknown"
+
+    def measure(self):
+        rows = json.loads(run([self.bin / "llama-bench", "-m", self.gguf, "-p", str(PREFILL), "-n", str(DECODE), "-t", self.threads,
+                               "-r", "1", "-o", "json"]))
+        figures = {"prefill" if row["n_gen"] == 0 else "decode": row["avg_ts"] for row in rows}
+        out = run([self.bin / "llama-batched-bench", "-m", self.gguf, "-npp", "1", "-ntg", str(DECODE), "-npl", str(ROWS), "-t",
+                   self.threads, "-tb", self.threads, "-c", str(ROWS * (DECODE + 8)), "--output-format", "jsonl"])
+        line = next(line for line in out.splitlines() if line.startswith("{"))
+        figures["decode_rows"] = json.loads(line)["speed_tg"]
+        return figures
+
+
+class PythonEngine:
+    """One that takes long to be ready: started once, asked each round (bench/peers/llm_loop.py)."""
+
+    def __init__(self, engine, model, threads):
+        self.name = {"vllm": "vLLM (CPU)", "openvino": "OpenVINO GenAI"}[engine]
+        command = [PEERS / "venv/bin/python", ROOT / "bench/peers/llm_loop.py", engine, model, "--threads", str(threads),
+                   "--prefill", str(PREFILL), "--decode", str(DECODE), "--rows", str(ROWS)]
+        self.log = open(PEERS / f"{engine}.log", "w")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        ready = self.answer()
+        self.version = f"{ready['version']}, ready after {ready['ready']:.0f} s"
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"compare: {self.name} ended with {self.process.wait()}, see {self.log.name}")
+        return json.loads(line)
+
+    def measure(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+
+def has_package(name):
+    return any((PEERS / "venv").glob(f"lib/python*/site-packages/{name}"))
+
+
+def open_peers(wanted, model, folder, threads):
+    gguf = find_gguf(model)
+    folder = folder or (str(model) if (model / "config.json").is_file() else None)
+    peers = []
+    for name in wanted:
+        if name == "llama.cpp" and (PEERS / "llama-build/bin/llama-batched-bench").is_file() and gguf:
+            peers.append(LlamaCpp(gguf, threads))
+        elif name == "openvino" and has_package("openvino_genai") and gguf:
+            peers.append(PythonEngine(name, gguf, threads))
+        elif name == "vllm" and has_package("vllm") and folder:
+            peers.append(PythonEngine(name, folder, threads))
+        else:
+            form = "a Hugging Face folder" if name == "vllm" else "one GGUF file"
+            print(f"compare: without {name}: not built, or the model is not there as {form}", file=sys.stderr)
+    return peers
 
 
 def cpu_name():
-    try:
-        found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-    except OSError:
-        found = None
+    found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     return found[1] if found else "unknown"
 
 
-def summary(name, version, rounds):
-    row = {"engine": name, "version": version}
-    for what in ("prefill", "decode"):
+def measure(engines, rounds):
+    figures = {engine.name: [] for engine in engines}
+    for i in range(rounds):
+        for turn in range(len(engines)):
+            engine = engines[(i + turn) % len(engines)]
+            figures[engine.name].append(engine.measure())
+        print(f"compare: round {i + 1} of {rounds} done", file=sys.stderr)
+    return figures
+
+
+def summary(engine, rounds, ours):
+    row = {"engine": engine.name, "version": engine.version}
+    for what in FIGURES:
         values = [figures[what] for figures in rounds]
-        row[what] = {"best": max(values), "median": statistics.median(values)}
+        row[what] = {"best": max(values), "median": statistics.median(values),
+                     "ratio": statistics.median(mine[what] / theirs[what] for mine, theirs in zip(ours, rounds))}
     return row
 
 
-def measure(program, peer, model, gguf, threads, rounds):
-    mine, other = [], []
-    for i in range(rounds):
-        turns = [(mine, lambda: ours(program, model, threads))]
-        if peer:
-            turns.append((other, lambda: theirs(peer, gguf, threads)))
-        for results, turn in (turns if i % 2 == 0 else reversed(turns)):
-            results.append(turn())
-        print(f"compare: round {i + 1} of {rounds} done", file=sys.stderr)
-    report = {"model": Path(gguf or model).name, "cpu": cpu_name(), "threads": threads, "rounds": rounds,
-              "engines": [summary("deepinfer", our_version(program), mine)]}
-    if peer:
-        report["engines"].append(summary("llama.cpp", peer_version(peer), other))
-        report["ratio"] = {what: statistics.median(a[what] / b[what] for a, b in zip(mine, other))
-                           for what in ("prefill", "decode")}
-    return report
-
-
 def table(report):
-    lines = [f"{report['model']} on {report['cpu']}, {report['threads']} threads, {report['rounds']} rounds in turns; tokens/s",
-             "",
-             f"| engine | version | prefill {PREFILL_TOKENS}, best | median | decode {DECODE_TOKENS}, best | median |",
-             "|---|---|---:|---:|---:|---:|"]
+    lines = [f"{report['model']} on {report['cpu']}, {report['threads']} threads, {report['rounds']} rounds in turns; tokens/s, best "
+             "(median) of the rounds, and the median of DeepInfer's ratio", "",
+             "| engine | " + " | | ".join(FIGURES.values()) + " | |", "|---|" + "---:|---:|" * len(FIGURES)]
     for row in report["engines"]:
-        p, d = row["prefill"], row["decode"]
-        lines.append(f"| {row['engine']} | {row['version']} | {p['best']:.1f} | {p['median']:.1f} "
-                     f"| {d['best']:.1f} | {d['median']:.1f} |")
-    if "ratio" in report:
-        lines.append(f"| ratio, median of the rounds | | | {report['ratio']['prefill']:.2f} | | {report['ratio']['decode']:.2f} |")
+        cells = [f"{row[what]['best']:.1f} ({row[what]['median']:.1f}) | "
+                 + ("" if row["engine"] == "deepinfer" else f"{row[what]['ratio']:.2f}") for what in FIGURES]
+        lines.append(f"| {row['engine']} {row['version']} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -138,23 +164,23 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--program", default=str(ROOT / "build/release/deepinfer"))
     ap.add_argument("--model", default="smollm2")
-    ap.add_argument("--threads", type=int, default=min(len(os.sched_getaffinity(0)), os.cpu_count() or 1))
+    ap.add_argument("--hugging-face", metavar="FOLDER", help="the same model for vLLM")
+    ap.add_argument("--peers", default="llama.cpp,openvino,vllm")
+    ap.add_argument("--flags", default="", help="more flags for deepinfer, such as '--numerics int8'")
+    ap.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     ap.add_argument("--rounds", type=int, default=5)
-    ap.add_argument("--peer", help="path of llama-bench")
     ap.add_argument("--build-peer", action="store_true")
     ap.add_argument("--json", action="store_true")
     a = ap.parse_args()
     if a.build_peer:
-        a.peer = run([str(ROOT / "scripts/build_peer.sh")]).splitlines()[-1]
+        run([str(ROOT / "scripts/build_peer.sh")])
     if not Path(a.program).is_file():
         sys.exit(f"compare: {a.program} is missing; `make bench` builds and fetches what this needs")
-    peer, gguf = find_peer(a.peer), find_gguf(a.model)
-    if not gguf:
-        print(f"compare: {a.model} is not one GGUF file, DeepInfer alone", file=sys.stderr)
-        peer = None
-    elif not peer:
-        print("compare: no llama-bench found, DeepInfer alone; `make bench-peer` builds it", file=sys.stderr)
-    report = measure(a.program, peer, a.model, gguf, a.threads, a.rounds)
+    ours = DeepInfer(a.program, a.model, a.threads, a.flags.split())
+    engines = [ours] + open_peers([p for p in a.peers.split(",") if p], resolve(a.model), a.hugging_face, a.threads)
+    figures = measure(engines, a.rounds)
+    report = {"model": resolve(a.model).name, "cpu": cpu_name(), "threads": a.threads, "rounds": a.rounds, "flags": a.flags,
+              "engines": [summary(engine, figures[engine.name], figures[ours.name]) for engine in engines]}
     print(json.dumps(report) if a.json else table(report))
 
 
