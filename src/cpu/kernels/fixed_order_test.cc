@@ -120,7 +120,7 @@ TEST(FixedOrder, Attention) {
           for (int32_t t = 0; t < tokens; ++t) positions.push_back(static_cast<int32_t>(past) + t);
           ExpectSameOnEveryIsa([&](Isa isa) {
             Array out(activation, q.size());
-            std::vector<float> scratch(PagedAttentionScratchBytes(head) / 4 + 16);
+            std::vector<float> scratch(PagedAttentionScratchBytes(head, max_blocks * block_size, 1) / 4 + 16);
             PagedAttentionArgs args;
             args.q = q.data();
             args.q_stride = args.out_stride = kv_heads * group * head;
