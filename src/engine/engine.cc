@@ -84,7 +84,7 @@ int64_t Engine::MaxTotal(const GenerationRequest& request) const {
 }
 
 Status Engine::Check(const GenerationRequest& request) const {
-  DI_RETURN_IF_ERROR(Validate(request));
+  DI_RETURN_IF_ERROR(Validate(request, runner_->model().info().vocab_size));
   return CheckPrompt(request, MaxTotal(request));
 }
 

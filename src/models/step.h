@@ -4,6 +4,7 @@
 // T tokens, R rows (sampled positions), Q requests, M blocks per request. Plain data.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/dtype.h"
@@ -29,6 +30,17 @@ struct StepShape {
 
 // At most this many of the best tokens can be asked for with their log-probabilities.
 inline constexpr int64_t kMaxTopLogprobs = 20;
+
+// A row's list of adjustments has a place for every distinct token of a full context and for these: it cannot overflow.
+inline constexpr int64_t kMaxLogitBias = 1024;
+// U: places in a row's list of adjustments.
+inline int64_t AdjustmentsPerRow(const StepShape& shape, int64_t vocab) {
+  return std::min(vocab, shape.max_blocks * shape.block_size + kMaxLogitBias);
+}
+// W: words of a row's token mask.
+inline int64_t MaskWords(int64_t vocab) {
+  return (vocab + 31) / 32;
+}
 
 // Metadata inputs (i32 unless said). In the order of recording. With several ranks, ir::kRankInput follows.
 namespace input {
