@@ -1,5 +1,6 @@
 // Composites: operand and result types. Shapes in comments: T tokens, R rows, Q requests.
 #include "ir/infer_internal.h"
+#include "ir/sampling.h"
 
 namespace deepinfer::ir::internal {
 namespace {
@@ -274,13 +275,20 @@ Result<Types> InferAttention(const InferContext& c) {
   return Types{q};
 }
 
-// sample(logits f32[R,V], temperature f32[R], top_k i32[R], top_p f32[R], min_p f32[R], uniforms f32[R]) -> i32[R]
+// sample(the operands of ir/sampling.h) -> i32[R]
 Result<Types> InferSample(const InferContext& c) {
-  DI_RETURN_IF_ERROR(ExpectRank(c, 0, 2));
-  const Dim rows = c.operands[0].dims[0];
-  DI_RETURN_IF_ERROR(Expect(c, 0, c.operands[0].WithDType(DType::kF32)));
-  for (size_t i = 1; i < 6; ++i) {
-    DI_RETURN_IF_ERROR(Expect(c, i, Type(i == 2 ? DType::kI32 : DType::kF32, {rows})));
+  DI_RETURN_IF_ERROR(ExpectRank(c, kSampleLogits, 2));
+  DI_RETURN_IF_ERROR(ExpectRank(c, kSampleAdjustIds, 2));
+  const Dim rows = c.operands[kSampleLogits].dims[0];
+  const int64_t words = (c.operands[kSampleLogits].dims[1].size + 31) / 32;
+  const Dim places = c.operands[kSampleAdjustIds].dims[1];
+  DI_RETURN_IF_ERROR(Expect(c, kSampleLogits, c.operands[kSampleLogits].WithDType(DType::kF32)));
+  for (size_t i = kSampleTemperature; i < kNumSampleOperands; ++i) {
+    const bool ids = i == kSampleTopK || (i >= kSampleHasMask && i <= kSampleAdjustIds);
+    std::vector<Dim> dims = {rows};
+    if (i == kSampleTokenMask) dims.push_back(words);
+    if (i >= kSampleAdjustIds) dims.push_back(places);
+    DI_RETURN_IF_ERROR(Expect(c, i, Type(ids ? DType::kI32 : DType::kF32, std::move(dims))));
   }
   return Types{Type(DType::kI32, {rows})};
 }

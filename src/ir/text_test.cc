@@ -140,7 +140,10 @@ class EveryOp {
     All(Op::kQuantiseRows, {heads}, {{"dtype", std::string("i8")}});
     One(Op::kPagedAttention, {heads, cache, cache, tables, starts, ids_}, {{"scale", 0.5}, {"softcap", -kInf}});
     const Value f = In("f", Type(DType::kF32, {{4, DimTag::kTokens}}));
-    const Value sampled = One(Op::kSample, {x_, f, ids_, f, f, f});
+    const Value words = In("words", Type(DType::kI32, {{4, DimTag::kTokens}, 1}));
+    const Value places = In("places", Type(DType::kF32, {{4, DimTag::kTokens}, 1}));
+    const Value sampled =
+        One(Op::kSample, {x_, f, ids_, f, f, f, f, f, f, f, ids_, words, ids_, words, places, places, places});
     All(Op::kTopLogprobs, {x_, sampled, ids_}, {{"k", int64_t{2}}});
   }
 

@@ -54,7 +54,7 @@ class StepRecorder {
  private:
   // Metadata, weights, states: the order of the graph's inputs.
   void Declare() {
-    in_ = DeclareMetadata(module_, b_, shape_);
+    in_ = DeclareMetadata(module_, b_, shape_, config_.vocab);
     for (const WeightSpec& weight : model_.weights_) {
       inputs_[weight.name] = b_.Input(weight.name, InputKind::kWeight, *weights_.Find(weight.name));
     }

@@ -57,7 +57,19 @@ inline constexpr char kTemperature[] = "temperature";               // f32 [R]; 
 inline constexpr char kTopK[] = "top_k";                            // [R]; 0 off
 inline constexpr char kTopP[] = "top_p";                            // f32 [R]; 1 off
 inline constexpr char kMinP[] = "min_p";                            // f32 [R]; 0 off
+inline constexpr char kTypicalP[] = "typical_p";                    // f32 [R]; 1 off
+inline constexpr char kXtcProbability[] = "xtc_probability";        // f32 [R]; 0 off
+inline constexpr char kXtcThreshold[] = "xtc_threshold";            // f32 [R]; pad 1
 inline constexpr char kUniforms[] = "uniforms";                     // f32 [R] in [0, 1)
+inline constexpr char kXtcUniforms[] = "xtc_uniforms";              // f32 [R] in [0, 1)
+inline constexpr char kHasMask[] = "has_mask";                      // [R]: 0: the row's token mask is not read
+inline constexpr char kTokenMask[] = "token_mask";                  // [R,W]: a bit for each token, ir/sampling.h
+inline constexpr char kNumAdjustments[] = "num_adjustments";        // [R]: live places of the next four; pad 0
+inline constexpr char kAdjustIds[] = "adjust_ids";                  // [R,U]; past the live places anything
+inline constexpr char kBias[] = "bias";                             // f32 [R,U]
+inline constexpr char kRepetition[] = "repetition";                 // f32 [R,U]
+inline constexpr char kPenalty[] = "penalty";                       // f32 [R,U]
+inline constexpr char kLogprobIds[] = "logprob_ids";      // [R]: whose log-probability; pad -1: the sampled token's
 inline constexpr char kWantLogprobs[] = "want_logprobs";  // [R]: -1 none, 0 the chosen token's, n also the n best
 }  // namespace input
 

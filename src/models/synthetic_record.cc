@@ -20,7 +20,7 @@ class SyntheticRecorder {
       : model_(model), shape_(shape), longest_(model.longest_), b_(module_.Entry()) {}
 
   Result<ir::Module> Record() {
-    in_ = DeclareMetadata(module_, b_, shape_);
+    in_ = DeclareMetadata(module_, b_, shape_, model_.info_.vocab_size);
     for (const WeightSpec& weight : model_.specs_) {
       weights_.push_back(b_.Input(weight.name, InputKind::kWeight, Type::Weight(Encoding::kF32, weight.shape)));
     }

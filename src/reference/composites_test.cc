@@ -296,30 +296,69 @@ TEST(AttentionTest, WindowAndSoftcap) {
   }
 }
 
+struct SampleAdjustment {
+  int32_t id;
+  float bias = 0, repetition = 1, penalty = 0;
+};
+
 struct SampleRow {
   std::vector<float> logits;
   float temperature = 1, top_p = 1, min_p = 0, uniform = 0;
   int32_t top_k = 0;
+  float typical_p = 1, xtc_probability = 0, xtc_threshold = 0.1f, xtc_uniform = 0;
+  std::optional<int32_t> mask;  // of the first 32 ids
+  std::vector<SampleAdjustment> adjustments;
 };
 
 std::vector<int32_t> Sample(const std::vector<SampleRow>& rows, int live = -1) {
   Harness h;
   const int64_t n = static_cast<int64_t>(rows.size());
-  std::vector<float> logits, temperature, top_p, min_p, uniform;
-  std::vector<int32_t> top_k;
-  for (const SampleRow& r : rows) {
-    logits.insert(logits.end(), r.logits.begin(), r.logits.end());
-    temperature.push_back(r.temperature);
-    top_k.push_back(r.top_k);
-    top_p.push_back(r.top_p);
-    min_p.push_back(r.min_p);
-    uniform.push_back(r.uniform);
-  }
+  const int64_t vocab = static_cast<int64_t>(rows[0].logits.size());
+  constexpr int64_t kPlaces = 3;
   h.Live({0, live < 0 ? static_cast<int32_t>(n) : live, 0});
   const ir::Dim dim(n, DimTag::kRows);
-  h.Out("y", h.Decomposed(Op::kSample, {h.In("l", {dim, static_cast<int64_t>(rows[0].logits.size())}, logits),
-                                        h.In("t", {dim}, temperature), h.In("k", {dim}, top_k), h.In("p", {dim}, top_p),
-                                        h.In("m", {dim}, min_p), h.In("u", {dim}, uniform)})[0]);
+  const auto per_row = [&](const char* name, auto field) {
+    std::vector<std::decay_t<decltype(field(rows[0]))>> values;
+    for (const SampleRow& r : rows) values.push_back(field(r));
+    return h.In(name, {dim}, values);
+  };
+  std::vector<float> logits, bias, repetition, penalty;
+  std::vector<int32_t> ids;
+  for (const SampleRow& r : rows) {
+    logits.insert(logits.end(), r.logits.begin(), r.logits.end());
+    for (size_t i = 0; i < kPlaces; ++i) {
+      const SampleAdjustment dead = {-7, NAN, NAN, NAN};
+      const SampleAdjustment& each = i < r.adjustments.size() ? r.adjustments[i] : dead;
+      ids.push_back(each.id);
+      bias.push_back(each.bias);
+      repetition.push_back(each.repetition);
+      penalty.push_back(each.penalty);
+    }
+  }
+  std::vector<ir::Value> operands = {
+      h.In("l", {dim, vocab}, logits),
+      per_row("t", [](const SampleRow& r) { return r.temperature; }),
+      per_row("k", [](const SampleRow& r) { return r.top_k; }),
+      per_row("p", [](const SampleRow& r) { return r.top_p; }),
+      per_row("m", [](const SampleRow& r) { return r.min_p; }),
+      per_row("typical", [](const SampleRow& r) { return r.typical_p; }),
+      per_row("xp", [](const SampleRow& r) { return r.xtc_probability; }),
+      per_row("xt", [](const SampleRow& r) { return r.xtc_threshold; }),
+      per_row("u", [](const SampleRow& r) { return r.uniform; }),
+      per_row("xu", [](const SampleRow& r) { return r.xtc_uniform; }),
+      per_row("has_mask", [](const SampleRow& r) { return static_cast<int32_t>(r.mask.has_value()); }),
+      h.In("mask", {dim, 1},
+           [&] {
+             std::vector<int32_t> words;
+             for (const SampleRow& r : rows) words.push_back(r.mask.value_or(0));
+             return words;
+           }()),
+      per_row("n", [](const SampleRow& r) { return static_cast<int32_t>(r.adjustments.size()); }),
+      h.In("ids", {dim, kPlaces}, ids),
+      h.In("bias", {dim, kPlaces}, bias),
+      h.In("repetition", {dim, kPlaces}, repetition),
+      h.In("penalty", {dim, kPlaces}, penalty)};
+  h.Out("y", h.Decomposed(Op::kSample, operands)[0]);
   const Status status = h.Run();
   EXPECT_TRUE(status) << (status ? "" : status.error().ToString());
   return h.Get<int32_t>("y");
@@ -395,6 +434,73 @@ TEST(SampleTest, FiltersApplyInOrder) {
   EXPECT_EQ(SampleOne({.logits = logits, .top_p = 0.6f, .uniform = kAlmostOne, .top_k = 2}), 3);
 }
 
+TEST(SampleTest, AdjustmentsApplyInOrder) {
+  const auto greedy = [](std::vector<float> logits, std::vector<SampleAdjustment> list) {
+    return SampleOne({.logits = std::move(logits), .temperature = 0, .adjustments = std::move(list)});
+  };
+  EXPECT_EQ(greedy({1, 2, 3, -1}, {}), 2);
+  EXPECT_EQ(greedy({1, 2, 3, -1}, {{.id = 0, .bias = 2.5f}}), 0);
+  EXPECT_EQ(greedy({1, 2, 3, -1}, {{.id = 2, .repetition = 2}}), 1);        // 3 / 2 < 2
+  EXPECT_EQ(greedy({-1.5f, -2, -1, -3}, {{.id = 2, .repetition = 2}}), 0);  // -1 * 2 < -1.5
+  EXPECT_EQ(greedy({1, 2, 3, -1}, {{.id = 2, .penalty = 1.5f}}), 1);
+  EXPECT_EQ(greedy({1, 2, 3, -1}, {{.id = 3, .penalty = -5}, {.id = 2, .penalty = 1}}), 3);
+  // (-1 + 3) / 2 - 0.5 = 0.5: the bias first, so the repetition divides.
+  EXPECT_EQ(greedy({0.6f, -9, -9, -1}, {{.id = 3, .bias = 3, .repetition = 2, .penalty = 0.5f}}), 0);
+  EXPECT_EQ(greedy({0.4f, -9, -9, -1}, {{.id = 3, .bias = 3, .repetition = 2, .penalty = 0.5f}}), 3);
+}
+
+TEST(SampleTest, TheMaskHoldsBackEvenTheBest) {
+  const std::vector<float> logits = {1, 5, 2, 5, 3};
+  EXPECT_EQ(SampleOne({.logits = logits, .temperature = 0, .mask = 0b11111}), 1);
+  EXPECT_EQ(SampleOne({.logits = logits, .temperature = 0, .mask = 0b11101}), 3);
+  EXPECT_EQ(SampleOne({.logits = logits, .temperature = 0, .mask = 0b00101}), 2);
+  for (const float u : {0.0f, kAlmostOne}) {
+    EXPECT_EQ(SampleOne({.logits = logits, .temperature = 9, .uniform = u, .mask = 0b10000}), 4);
+    EXPECT_EQ(SampleOne({.logits = logits, .uniform = u, .mask = 0}), -1);
+  }
+  EXPECT_EQ(SampleOne({.logits = logits, .temperature = 0, .mask = 0}), -1);
+  EXPECT_EQ(SampleOne({.logits = {1, NAN, 2, 0, 0}, .temperature = 0, .mask = 1}), -1) << "a NaN is never hidden";
+  EXPECT_EQ(SampleOne({.logits = logits, .temperature = 0, .mask = 0b00101, .adjustments = {{.id = 1, .bias = 90}}}),
+            2);
+}
+
+TEST(SampleTest, TypicalKeepsWhatIsNearTheExpectedLogit) {
+  // Entropy 1.28 nats: of the distances |-ln p - 1.28| those of .3 (0.08) and .2 (0.33) come first, then .4 (0.36).
+  const std::vector<float> logits = Log({0.1, 0.4, 0.2, 0.3});
+  const auto range = [&](float typical, float top_p = 1) {
+    return std::pair(SampleOne({.logits = logits, .top_p = top_p, .uniform = 0.0f, .typical_p = typical}),
+                     SampleOne({.logits = logits, .top_p = top_p, .uniform = kAlmostOne, .typical_p = typical}));
+  };
+  EXPECT_EQ(range(0.25f), std::pair(3, 3));
+  EXPECT_EQ(range(0.45f), std::pair(2, 3));
+  EXPECT_EQ(range(0.85f), std::pair(1, 3));
+  EXPECT_EQ(range(0.95f), std::pair(0, 3));
+  EXPECT_EQ(range(0.45f, 0.5f), std::pair(3, 3)) << "top_p sees what typical_p left";
+  EXPECT_EQ(SampleOne({.logits = logits, .temperature = 0, .typical_p = 0.25f}), 3) << "as T -> 0";
+  EXPECT_EQ(SampleOne({.logits = logits, .temperature = 1e-6f, .uniform = 0.5f, .typical_p = 0.25f}), 3);
+  EXPECT_EQ(SampleOne({.logits = {2, 2, 2}, .uniform = kAlmostOne, .typical_p = 0.1f}), 2) << "ties stay together";
+}
+
+TEST(SampleTest, XtcTakesAllButTheLastOfTheLikely) {
+  const std::vector<float> logits = Log({0.1, 0.4, 0.2, 0.3});
+  const auto lowest = [&](float threshold, float xtc_uniform, float temperature = 1) {
+    return SampleOne({.logits = logits,
+                      .temperature = temperature,
+                      .uniform = 0.3f,
+                      .xtc_probability = 0.5f,
+                      .xtc_threshold = threshold,
+                      .xtc_uniform = xtc_uniform});
+  };
+  EXPECT_EQ(lowest(0.25f, 0.6f), 1) << "not this time";
+  EXPECT_EQ(lowest(0.25f, 0.4f), 2) << "3 stays, 1 goes: masses .1 .2 .3";
+  EXPECT_EQ(lowest(0.15f, 0.4f), 0) << "2 stays, 1 and 3 go";
+  EXPECT_EQ(lowest(0.35f, 0.4f), 1) << "a single likely token stays";
+  EXPECT_EQ(lowest(0.25f, 0.4f, 0), 3);
+  EXPECT_EQ(lowest(0.15f, 0.4f, 0), 2);
+  EXPECT_EQ(lowest(0.15f, 0.4f, 1e-6f), 2);
+  EXPECT_EQ(SampleOne({.logits = {1, 1, 1}, .uniform = 0.0f, .xtc_probability = 1, .xtc_threshold = 0.3f}), 2);
+}
+
 TEST(SampleTest, MaskedTokensAreNeverDrawnAndNaNIsReported) {
   const float kLow = -INFINITY;
   EXPECT_EQ(SampleOne({.logits = {kLow, 1, kLow, 1, kLow}, .uniform = 0.0f}), 1);
@@ -402,6 +508,8 @@ TEST(SampleTest, MaskedTokensAreNeverDrawnAndNaNIsReported) {
   EXPECT_EQ(SampleOne({.logits = {kLow, 1, kLow, 1, kLow}, .uniform = kAlmostOne, .top_k = 4}), 3);
   EXPECT_EQ(SampleOne({.logits = {1, NAN, 2}, .temperature = 0}), -1);
   EXPECT_EQ(SampleOne({.logits = {1, NAN, 2}, .uniform = 0.5f}), -1);
+  EXPECT_EQ(SampleOne({.logits = {kLow, kLow}, .uniform = 0.5f}), -1);
+  EXPECT_EQ(SampleOne({.logits = {kLow, kLow}, .temperature = 0}), -1);
 }
 
 TEST(SampleTest, RowsAreIndependent) {

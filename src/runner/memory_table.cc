@@ -43,6 +43,7 @@ BufferLimits LimitsOf(const models::Model& model, const StepConfig& steps) {
   limits.requests = std::max(options.max_num_seqs, steps.sizes.prefill_requests);
   limits.max_blocks = steps.sizes.max_blocks;
   limits.vocab = model.info().vocab_size;
+  limits.adjustments = models::AdjustmentsPerRow(steps.sizes.ShapeFor(models::Phase::kDecode, 1), limits.vocab);
   return limits;
 }
 

@@ -45,8 +45,9 @@ Result<std::unique_ptr<StepBuffers>> StepBuffers::Create(const BufferLimits& lim
 
 int64_t StepBuffers::Bytes(const BufferLimits& limits) {
   const int64_t per_token = 4 * sizeof(int32_t);
-  const int64_t per_row =
-      11 * sizeof(int32_t) + 2 * models::kMaxTopLogprobs * sizeof(float) + limits.vocab * sizeof(float);
+  const int64_t words =
+      18 + 2 * models::kMaxTopLogprobs + limits.vocab + models::MaskWords(limits.vocab) + 4 * limits.adjustments;
+  const int64_t per_row = words * static_cast<int64_t>(sizeof(int32_t));
   return limits.tokens * per_token + limits.rows * per_row +
          limits.requests * (limits.max_blocks + 1) * static_cast<int64_t>(sizeof(int32_t));
 }
@@ -64,12 +65,31 @@ Status StepBuffers::AllocateMetadata() {
   DI_RETURN_IF_ERROR(Allocate(in::kQueryStart, limits_.requests + 1, &metadata_, &query_start_));
   DI_RETURN_IF_ERROR(Allocate(in::kSamplingPositions, rows, &metadata_, &sampling_positions_));
   DI_RETURN_IF_ERROR(Allocate(in::kRowToSlot, rows, &metadata_, &row_to_slot_));
+  DI_RETURN_IF_ERROR(AllocateSampling());
+  DI_RETURN_IF_ERROR(Allocate(in::kLogprobIds, rows, &metadata_, &logprob_ids_));
+  return Allocate(in::kWantLogprobs, rows, &metadata_, &want_logprobs_);
+}
+
+Status StepBuffers::AllocateSampling() {
+  namespace in = models::input;
+  const int64_t rows = limits_.rows;
+  const int64_t places = rows * limits_.adjustments;
   DI_RETURN_IF_ERROR(Allocate(in::kTemperature, rows, &metadata_, &temperature_));
   DI_RETURN_IF_ERROR(Allocate(in::kTopK, rows, &metadata_, &top_k_));
   DI_RETURN_IF_ERROR(Allocate(in::kTopP, rows, &metadata_, &top_p_));
   DI_RETURN_IF_ERROR(Allocate(in::kMinP, rows, &metadata_, &min_p_));
+  DI_RETURN_IF_ERROR(Allocate(in::kTypicalP, rows, &metadata_, &typical_p_));
+  DI_RETURN_IF_ERROR(Allocate(in::kXtcProbability, rows, &metadata_, &xtc_probability_));
+  DI_RETURN_IF_ERROR(Allocate(in::kXtcThreshold, rows, &metadata_, &xtc_threshold_));
   DI_RETURN_IF_ERROR(Allocate(in::kUniforms, rows, &metadata_, &uniforms_));
-  return Allocate(in::kWantLogprobs, rows, &metadata_, &want_logprobs_);
+  DI_RETURN_IF_ERROR(Allocate(in::kXtcUniforms, rows, &metadata_, &xtc_uniforms_));
+  DI_RETURN_IF_ERROR(Allocate(in::kHasMask, rows, &metadata_, &has_mask_));
+  DI_RETURN_IF_ERROR(Allocate(in::kTokenMask, rows * models::MaskWords(limits_.vocab), &metadata_, &token_mask_));
+  DI_RETURN_IF_ERROR(Allocate(in::kNumAdjustments, rows, &metadata_, &num_adjustments_));
+  DI_RETURN_IF_ERROR(Allocate(in::kAdjustIds, places, &metadata_, &adjust_ids_));
+  DI_RETURN_IF_ERROR(Allocate(in::kBias, places, &metadata_, &bias_));
+  DI_RETURN_IF_ERROR(Allocate(in::kRepetition, places, &metadata_, &repetition_));
+  return Allocate(in::kPenalty, places, &metadata_, &penalty_);
 }
 
 Status StepBuffers::AllocateOutputs() {
@@ -128,8 +148,34 @@ void StepBuffers::FillRows(const StepPlan& plan, const models::StepShape& shape)
     top_k_[i] = row.top_k;
     top_p_[i] = row.top_p;
     min_p_[i] = row.min_p;
+    typical_p_[i] = row.typical_p;
+    xtc_probability_[i] = row.xtc_probability;
+    xtc_threshold_[i] = row.xtc_threshold;
     uniforms_[i] = row.uniform;
+    xtc_uniforms_[i] = row.xtc_uniform;
+    logprob_ids_[i] = row.logprob_id;
     want_logprobs_[i] = row.want_logprobs;
+    FillMask(i, row.token_mask);
+    FillAdjustments(i, row.adjustments);
+  }
+}
+
+void StepBuffers::FillMask(int64_t row, const uint32_t* mask) {
+  has_mask_[row] = mask != nullptr;
+  const int64_t words = models::MaskWords(limits_.vocab);
+  if (mask != nullptr) std::copy(mask, mask + words, token_mask_ + row * words);
+}
+
+void StepBuffers::FillAdjustments(int64_t row, const std::vector<Adjustment>* list) {
+  num_adjustments_[row] = list == nullptr ? 0 : static_cast<int32_t>(list->size());
+  if (list == nullptr) return;
+  int64_t at = row * limits_.adjustments;
+  for (const Adjustment& each : *list) {
+    adjust_ids_[at] = each.id;
+    bias_[at] = each.bias;
+    repetition_[at] = each.repetition;
+    penalty_[at] = each.penalty;
+    ++at;
   }
 }
 

@@ -21,6 +21,7 @@ struct BufferLimits {
   int64_t requests = 0;
   int64_t max_blocks = 0;
   int64_t vocab = 0;
+  int64_t adjustments = 0;  // of a row
 };
 
 class StepBuffers {
@@ -52,12 +53,15 @@ class StepBuffers {
   };
   explicit StepBuffers(const BufferLimits& limits) : limits_(limits) {}
   Status AllocateMetadata();
+  Status AllocateSampling();
   Status AllocateOutputs();
   template <class T>
   Status Allocate(const char* name, int64_t count, std::vector<backend::HostSlot>* slots, T** buffer);
   void FillTokens(const StepPlan& plan, const models::StepShape& shape);
   void FillRequests(const StepPlan& plan, const models::StepShape& shape);
   void FillRows(const StepPlan& plan, const models::StepShape& shape);
+  void FillMask(int64_t row, const uint32_t* mask);
+  void FillAdjustments(int64_t row, const std::vector<Adjustment>* list);
 
   BufferLimits limits_;
   std::vector<std::unique_ptr<std::byte, Free>> memory_;
@@ -79,7 +83,19 @@ class StepBuffers {
   int32_t* top_k_ = nullptr;
   float* top_p_ = nullptr;
   float* min_p_ = nullptr;
+  float* typical_p_ = nullptr;
+  float* xtc_probability_ = nullptr;
+  float* xtc_threshold_ = nullptr;
   float* uniforms_ = nullptr;
+  float* xtc_uniforms_ = nullptr;
+  int32_t* has_mask_ = nullptr;
+  uint32_t* token_mask_ = nullptr;
+  int32_t* num_adjustments_ = nullptr;
+  int32_t* adjust_ids_ = nullptr;
+  float* bias_ = nullptr;
+  float* repetition_ = nullptr;
+  float* penalty_ = nullptr;
+  int32_t* logprob_ids_ = nullptr;
   int32_t* want_logprobs_ = nullptr;
   int32_t* sampled_ = nullptr;
   float* logits_ = nullptr;

@@ -32,7 +32,8 @@ using F = std::vector<float>;
 
 class StepBuffersTest : public ::testing::Test {
  protected:
-  static constexpr BufferLimits kLimits{.tokens = 8, .rows = 4, .requests = 4, .max_blocks = 3, .vocab = 40};
+  static constexpr BufferLimits kLimits{
+      .tokens = 8, .rows = 4, .requests = 4, .max_blocks = 3, .vocab = 40, .adjustments = 5};
 
   // A full step first, so that what padding must overwrite is there.
   StepBuffersTest() : owned_(*StepBuffers::Create(kLimits)), buffers_(*owned_) {
@@ -52,7 +53,14 @@ class StepBuffersTest : public ::testing::Test {
                             .top_k = 3,
                             .top_p = 0.25f,
                             .min_p = 0.125f,
+                            .typical_p = 0.5f,
+                            .xtc_probability = 0.25f,
+                            .xtc_threshold = 0.125f,
                             .uniform = 0.75f,
+                            .xtc_uniform = 0.875f,
+                            .token_mask = full_mask_,
+                            .adjustments = &full_list_,
+                            .logprob_id = 9,
                             .want_logprobs = 7});
     }
     buffers_.Fill(plan_, Shape(Phase::kPrefill, 8, 4, 4));
@@ -71,6 +79,8 @@ class StepBuffersTest : public ::testing::Test {
   }
 
   const std::vector<int32_t> full_table_ = {9, 8, 7};
+  const uint32_t full_mask_[2] = {0xffffffff, 0xff};
+  const std::vector<Adjustment> full_list_ = std::vector<Adjustment>(5, {39, 1, 2, 3});
   std::unique_ptr<StepBuffers> owned_;
   StepBuffers& buffers_;
   StepPlan plan_;
@@ -79,6 +89,8 @@ class StepBuffersTest : public ::testing::Test {
 TEST_F(StepBuffersTest, DecodePadding) {
   const std::vector<int32_t> first = {5};
   const std::vector<int32_t> second = {2, 4};
+  const uint32_t mask[2] = {0x80000001, 0x7f};
+  const std::vector<Adjustment> list = {{7, 0.5f, 1.25f, -1}, {3, 2, 1, 0}};
   plan_.phase = Phase::kDecode;
   plan_.tokens = {-1, 17};
   plan_.token_slots = {2, 0};
@@ -93,7 +105,14 @@ TEST_F(StepBuffersTest, DecodePadding) {
                         .top_k = 5,
                         .top_p = 0.5f,
                         .min_p = 0.25f,
+                        .typical_p = 0.75f,
+                        .xtc_probability = 0.5f,
+                        .xtc_threshold = 0.25f,
                         .uniform = 0.625f,
+                        .xtc_uniform = 0.375f,
+                        .token_mask = mask,
+                        .adjustments = &list,
+                        .logprob_id = 12,
                         .want_logprobs = 3});
   buffers_.Fill(plan_, Shape(Phase::kDecode, 4, 4, 4));
 
@@ -109,8 +128,24 @@ TEST_F(StepBuffersTest, DecodePadding) {
   EXPECT_EQ(Ints(buffers_, in::kTopK, 4), I({0, 5, 0, 0}));
   EXPECT_EQ(Values<float>(buffers_, in::kTopP, 4), F({1, 0.5f, 1, 1}));
   EXPECT_EQ(Values<float>(buffers_, in::kMinP, 4), F({0, 0.25f, 0, 0}));
+  EXPECT_EQ(Values<float>(buffers_, in::kTypicalP, 4), F({1, 0.75f, 1, 1}));
+  EXPECT_EQ(Values<float>(buffers_, in::kXtcProbability, 4), F({0, 0.5f, 0, 0}));
+  EXPECT_EQ(Values<float>(buffers_, in::kXtcThreshold, 4), F({1, 0.25f, 1, 1}));
   EXPECT_EQ(Values<float>(buffers_, in::kUniforms, 4), F({0, 0.625f, 0, 0}));
+  EXPECT_EQ(Values<float>(buffers_, in::kXtcUniforms, 4), F({0, 0.375f, 0, 0}));
+  EXPECT_EQ(Ints(buffers_, in::kLogprobIds, 4), I({-1, 12, -1, -1}));
   EXPECT_EQ(Ints(buffers_, in::kWantLogprobs, 4), I({-1, 3, -1, -1}));
+  EXPECT_EQ(Ints(buffers_, in::kHasMask, 4), I({0, 1, 0, 0}));
+  const I words = Ints(buffers_, in::kTokenMask, 4);
+  EXPECT_EQ(I(words.begin() + 2, words.end()), I({static_cast<int32_t>(0x80000001), 0x7f}));
+  EXPECT_EQ(Ints(buffers_, in::kNumAdjustments, 4), I({0, 2, 0, 0}));
+  const auto second_row = [](const auto& values) {
+    return std::decay_t<decltype(values)>(values.begin() + 5, values.end());
+  };
+  EXPECT_EQ(second_row(Ints(buffers_, in::kAdjustIds, 7)), I({7, 3}));
+  EXPECT_EQ(second_row(Values<float>(buffers_, in::kBias, 7)), F({0.5f, 2}));
+  EXPECT_EQ(second_row(Values<float>(buffers_, in::kRepetition, 7)), F({1.25f, 1}));
+  EXPECT_EQ(second_row(Values<float>(buffers_, in::kPenalty, 7)), F({-1, 0}));
 }
 
 TEST_F(StepBuffersTest, PrefillPaddingRepeatsTheLastPosition) {
@@ -151,7 +186,7 @@ TEST_F(StepBuffersTest, AddressesStayAndOutputsAreThere) {
   for (const auto* slots : {&buffers_.metadata(), &buffers_.outputs()}) {
     for (const backend::HostSlot& slot : *slots) before[slot.name] = slot.data;
   }
-  EXPECT_EQ(before.size(), 20u);
+  EXPECT_EQ(before.size(), 32u);
   EXPECT_EQ(before[models::output::kLogits], buffers_.logits());
   EXPECT_EQ(before[models::output::kSampled], buffers_.sampled());
   EXPECT_EQ(buffers_.top_stride(), models::kMaxTopLogprobs);

@@ -11,15 +11,30 @@
 
 namespace deepinfer::runner {
 
+// What is done to one token's logit before it is sampled, in the order of the members (ir/sampling.h).
+struct Adjustment {
+  int32_t id = 0;
+  float bias = 0;        // added
+  float repetition = 1;  // divides what is positive, multiplies the rest
+  float penalty = 0;     // subtracted
+};
+
 struct PlannedRow {
-  int32_t token = 0;           // index into the step's tokens
-  int32_t commit_slot = -1;    // token store row the sampled token goes to; -1: nowhere
-  float temperature = 0;       // <= 0: greedy
-  int32_t top_k = 0;           // 0: off
-  float top_p = 1;             // 1: off
-  float min_p = 0;             // 0: off
-  float uniform = 0;           // in [0, 1)
-  int32_t want_logprobs = -1;  // -1: none; 0: the sampled token's; n: also the n best
+  int32_t token = 0;          // index into the step's tokens
+  int32_t commit_slot = -1;   // token store row the sampled token goes to; -1: nowhere
+  float temperature = 0;      // <= 0: greedy
+  int32_t top_k = 0;          // 0: off
+  float top_p = 1;            // 1: off
+  float min_p = 0;            // 0: off
+  float typical_p = 1;        // 1: off
+  float xtc_probability = 0;  // 0: off
+  float xtc_threshold = 1;
+  float uniform = 0;                                     // in [0, 1)
+  float xtc_uniform = 0;                                 // in [0, 1)
+  const uint32_t* token_mask = nullptr;                  // models::MaskWords words; null: every token is allowed
+  const std::vector<Adjustment>* adjustments = nullptr;  // at most models::AdjustmentsPerRow, distinct ids; null: none
+  int32_t logprob_id = -1;                               // whose log-probability is wanted; -1: the sampled token's
+  int32_t want_logprobs = -1;                            // -1: none; 0: that token's; n: also the n best
 };
 
 struct StepPlan {

@@ -457,26 +457,65 @@ class AttentionProblem {
   std::vector<Request> requests_;
 };
 
-// The chosen id is exact: a fixed seed makes no draw so close to a boundary that summation order decides.
-void RecordSample(const Problem& p, Recorder* r) {
-  const int64_t t = p.Int("t", 4);
-  r->Live(0, p.Int("live", t), 0);
-  const Dim rows(t, DimTag::kRows);
-  const Value logits = r->Random("logits", Type(DType::kF32, {rows, p.Int("v", 10)}), 2);
-  std::vector<float> temperature, top_p, min_p, uniform;
-  std::vector<int32_t> top_k;
-  for (int64_t i = 0; i < t; ++i) {
+// What RecordSample gives each row, in the order of ir::SampleOperand. "full": every row uses some of the rarer
+// features.
+struct SampleRows {
+  std::vector<float> temperature, top_p, min_p, typical_p, xtc_probability, xtc_threshold, uniform, xtc_uniform;
+  std::vector<int32_t> top_k, has_mask, mask, num_adjustments, adjust_ids;
+  std::vector<float> bias, repetition, penalty;
+
+  void Add(int64_t i, bool full, std::mt19937& random) {
     const float temperatures[] = {0, 1, 0.6f, 1.5f};
     const float top_ps[] = {1, 0.9f, 0.3f};
     temperature.push_back(temperatures[i % 4]);
-    top_k.push_back(i % 5 < 2 ? 0 : static_cast<int32_t>(1 + r->random()() % 50));
+    top_k.push_back(i % 5 < 2 ? 0 : static_cast<int32_t>(1 + random() % 50));
     top_p.push_back(top_ps[i % 3]);
     min_p.push_back(i % 7 == 3 ? 0.05f : 0.0f);
-    uniform.push_back(static_cast<float>(r->random()() % 65536) / 65536);
+    typical_p.push_back(full && i % 3 != 1 ? 0.4f + 0.05f * static_cast<float>(i % 9) : 1.0f);
+    xtc_probability.push_back(full && i % 2 == 1 ? 0.75f : 0.0f);
+    xtc_threshold.push_back(0.02f * static_cast<float>(1 + i % 4));
+    uniform.push_back(static_cast<float>(random() % 65536) / 65536);
+    xtc_uniform.push_back(static_cast<float>(random() % 65536) / 65536);
   }
-  r->Out(r->b().Emit(p.op, {logits, r->Floats("temperature", {rows}, temperature), r->Ints("top_k", {rows}, top_k),
-                            r->Floats("top_p", {rows}, top_p), r->Floats("min_p", {rows}, min_p),
-                            r->Floats("uniform", {rows}, uniform)}));
+
+  // A mask over `words` words on every other row, up to `places` adjustments of distinct ids on two of three.
+  void AddLists(int64_t i, bool full, int64_t vocab, int64_t words, int64_t places, std::mt19937& random) {
+    has_mask.push_back(full && i % 2 == 0);
+    for (int64_t word = 0; word < words; ++word) mask.push_back(static_cast<int32_t>(random()));
+    num_adjustments.push_back(full ? static_cast<int32_t>(i % 3 * places / 2) : 0);
+    for (int64_t place = 0; place < places; ++place) {
+      adjust_ids.push_back(static_cast<int32_t>((place * (vocab / places) + i) % vocab));
+      bias.push_back(static_cast<float>(random() % 9) - 4);
+      repetition.push_back(1 + static_cast<float>(random() % 4) / 4);
+      penalty.push_back(static_cast<float>(random() % 5) / 2 - 1);
+    }
+  }
+};
+
+// The chosen id is exact: a fixed seed makes no draw so close to a boundary that summation order decides.
+void RecordSample(const Problem& p, Recorder* r) {
+  const int64_t t = p.Int("t", 4);
+  const int64_t v = p.Int("v", 10);
+  r->Live(0, p.Int("live", t), 0);
+  const Dim rows(t, DimTag::kRows);
+  const Value logits = r->Random("logits", Type(DType::kF32, {rows, v}), 2);
+  const int64_t words = (v + 31) / 32;
+  const int64_t places = std::min<int64_t>(v, 18);
+  SampleRows row;
+  for (int64_t i = 0; i < t; ++i) {
+    row.Add(i, p.Has("full"), r->random());
+    row.AddLists(i, p.Has("full"), v, words, places, r->random());
+  }
+  r->Out(r->b().Emit(
+      p.op,
+      {logits, r->Floats("temperature", {rows}, row.temperature), r->Ints("top_k", {rows}, row.top_k),
+       r->Floats("top_p", {rows}, row.top_p), r->Floats("min_p", {rows}, row.min_p),
+       r->Floats("typical_p", {rows}, row.typical_p), r->Floats("xtc_probability", {rows}, row.xtc_probability),
+       r->Floats("xtc_threshold", {rows}, row.xtc_threshold), r->Floats("uniform", {rows}, row.uniform),
+       r->Floats("xtc_uniform", {rows}, row.xtc_uniform), r->Ints("has_mask", {rows}, row.has_mask),
+       r->Ints("mask", {rows, words}, row.mask), r->Ints("num_adjustments", {rows}, row.num_adjustments),
+       r->Ints("adjust_ids", {rows, places}, row.adjust_ids), r->Floats("bias", {rows, places}, row.bias),
+       r->Floats("repetition", {rows, places}, row.repetition), r->Floats("penalty", {rows, places}, row.penalty)}));
 }
 
 // The sum over V of exponentials, its logarithm, and differences of values as large as the logits.

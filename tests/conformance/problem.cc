@@ -177,6 +177,10 @@ void AddSampling(List* list) {
   list->lines.push_back("sample t=24 live=21 v=300");
   list->lines.push_back("sample t=3 v=5003");
   list->lines.push_back("sample t=1 v=1");
+  list->lines.push_back("sample t=32 live=29 v=300 full");
+  list->lines.push_back("sample t=18 v=5003 full");
+  list->lines.push_back("sample t=7 v=33 full");
+  list->lines.push_back("sample t=2 v=1 full");
   list->lines.push_back("top_logprobs t=7 live=6 v=300 k=20");
   list->lines.push_back("top_logprobs t=2 v=4001 k=1");
 }

@@ -1,4 +1,6 @@
 // Sampling and log-probabilities: rows are split over the team.
+#include "ir/sampling.h"
+
 #include "base/thread_team.h"
 #include "cpu/kernels/sample/sample.h"
 #include "cpu/lower/lower.h"
@@ -12,14 +14,28 @@ class SampleLaunch : public Launch {
       : node_(node), kernels_(*ChooseSample(c.isa, c.numerics)), rows_(c.f.TypeOf(node.operands[0])) {
     kernel = kernels_.name;
     args_.vocabulary = args_.logits_stride = c.f.TypeOf(node.operands[0]).dims[1].size;
+    args_.places = c.f.TypeOf(node.operands[ir::kSampleAdjustIds]).dims[1].size;
   }
   void Bind(const Addresses& a) override {
-    args_.logits = a.As<const float>(node_.operands[0]);
-    args_.temperature = a.As<const float>(node_.operands[1]);
-    args_.top_k = a.As<const int32_t>(node_.operands[2]);
-    args_.top_p = a.As<const float>(node_.operands[3]);
-    args_.min_p = a.As<const float>(node_.operands[4]);
-    args_.uniforms = a.As<const float>(node_.operands[5]);
+    const auto floats = [&](ir::SampleOperand operand) { return a.As<const float>(node_.operands[operand]); };
+    const auto ints = [&](ir::SampleOperand operand) { return a.As<const int32_t>(node_.operands[operand]); };
+    args_.logits = floats(ir::kSampleLogits);
+    args_.temperature = floats(ir::kSampleTemperature);
+    args_.top_k = ints(ir::kSampleTopK);
+    args_.top_p = floats(ir::kSampleTopP);
+    args_.min_p = floats(ir::kSampleMinP);
+    args_.typical_p = floats(ir::kSampleTypicalP);
+    args_.xtc_probability = floats(ir::kSampleXtcProbability);
+    args_.xtc_threshold = floats(ir::kSampleXtcThreshold);
+    args_.uniforms = floats(ir::kSampleUniforms);
+    args_.xtc_uniforms = floats(ir::kSampleXtcUniforms);
+    args_.has_mask = ints(ir::kSampleHasMask);
+    args_.token_mask = ints(ir::kSampleTokenMask);
+    args_.num_adjustments = ints(ir::kSampleNumAdjustments);
+    args_.adjust_ids = ints(ir::kSampleAdjustIds);
+    args_.bias = floats(ir::kSampleBias);
+    args_.repetition = floats(ir::kSampleRepetition);
+    args_.penalty = floats(ir::kSamplePenalty);
     args_.ids = a.As<int32_t>(node_.results[0]);
   }
   void Run(const TeamContext& team) const override {

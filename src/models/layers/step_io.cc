@@ -13,6 +13,33 @@ using ir::Op;
 using ir::Type;
 using ir::Value;
 
+namespace {
+
+// In the order of ir::SampleOperand.
+std::vector<Value> DeclareSampling(Builder& b, ir::Dim rows, int64_t vocab, int64_t places) {
+  const auto declare = [&b](const char* name, DType dtype, std::vector<ir::Dim> dims) {
+    return b.Input(name, InputKind::kMetadata, Type(dtype, std::move(dims)));
+  };
+  return {declare(input::kTemperature, DType::kF32, {rows}),
+          declare(input::kTopK, DType::kI32, {rows}),
+          declare(input::kTopP, DType::kF32, {rows}),
+          declare(input::kMinP, DType::kF32, {rows}),
+          declare(input::kTypicalP, DType::kF32, {rows}),
+          declare(input::kXtcProbability, DType::kF32, {rows}),
+          declare(input::kXtcThreshold, DType::kF32, {rows}),
+          declare(input::kUniforms, DType::kF32, {rows}),
+          declare(input::kXtcUniforms, DType::kF32, {rows}),
+          declare(input::kHasMask, DType::kI32, {rows}),
+          declare(input::kTokenMask, DType::kI32, {rows, MaskWords(vocab)}),
+          declare(input::kNumAdjustments, DType::kI32, {rows}),
+          declare(input::kAdjustIds, DType::kI32, {rows, places}),
+          declare(input::kBias, DType::kF32, {rows, places}),
+          declare(input::kRepetition, DType::kF32, {rows, places}),
+          declare(input::kPenalty, DType::kF32, {rows, places})};
+}
+
+}  // namespace
+
 Status CheckShape(const StepShape& shape) {
   const int64_t smallest = std::min(
       {shape.tokens, shape.rows, shape.requests, shape.block_size, shape.blocks, shape.max_blocks, shape.slots});
@@ -37,7 +64,7 @@ Status CheckShape(const StepShape& shape) {
   return {};
 }
 
-StepInputs DeclareMetadata(ir::ModuleBuilder& module, Builder& b, const StepShape& shape) {
+StepInputs DeclareMetadata(ir::ModuleBuilder& module, Builder& b, const StepShape& shape, int64_t vocab) {
   const auto declare = [&b](const char* name, DType dtype, std::vector<ir::Dim> dims) {
     return b.Input(name, InputKind::kMetadata, Type(dtype, std::move(dims)));
   };
@@ -55,11 +82,8 @@ StepInputs DeclareMetadata(ir::ModuleBuilder& module, Builder& b, const StepShap
   in.query_start = declare(input::kQueryStart, DType::kI32, {shape.requests + 1});
   if (!decode) in.sampling_positions = declare(input::kSamplingPositions, DType::kI32, {rows});
   in.row_to_slot = declare(input::kRowToSlot, DType::kI32, {rows});
-  in.temperature = declare(input::kTemperature, DType::kF32, {rows});
-  in.top_k = declare(input::kTopK, DType::kI32, {rows});
-  in.top_p = declare(input::kTopP, DType::kF32, {rows});
-  in.min_p = declare(input::kMinP, DType::kF32, {rows});
-  in.uniforms = declare(input::kUniforms, DType::kF32, {rows});
+  in.sampling = DeclareSampling(b, rows, vocab, AdjustmentsPerRow(shape, vocab));
+  in.logprob_ids = declare(input::kLogprobIds, DType::kI32, {rows});
   in.want_logprobs = declare(input::kWantLogprobs, DType::kI32, {rows});
   if (shape.ranks > 1) in.rank = declare(ir::kRankInput, DType::kI32, {});
   return in;
@@ -86,15 +110,19 @@ Value SampledRows(Builder& b, const StepInputs& in, const StepShape& shape, Valu
 }
 
 void SampleAndCommit(Builder& b, const StepInputs& in, const StepShape& shape, Value logits) {
-  const Value sampled = b.Emit(Op::kSample, {logits, in.temperature, in.top_k, in.top_p, in.min_p, in.uniforms});
+  std::vector<Value> operands = {logits};
+  operands.insert(operands.end(), in.sampling.begin(), in.sampling.end());
+  const Value sampled = b.Emit(Op::kSample, operands);
   const Type row_type = b.TypeOf(in.row_to_slot);
   const Value nowhere = b.Compare(in.row_to_slot, b.Splat(row_type, 0), "lt");
   const Value dummy = b.Splat(row_type, static_cast<double>(shape.slots));
   const Value target = b.Emit(Op::kSelect, {nowhere, dummy, in.row_to_slot});
   b.IndexPut(in.token_store, {target}, sampled, {0});
   const int64_t vocab = logits.valid() ? b.TypeOf(logits).dims[1].size : 1;
+  const Value unnamed = b.Compare(in.logprob_ids, b.Splat(row_type, 0), "lt");
+  const Value whose = b.Emit(Op::kSelect, {unnamed, sampled, in.logprob_ids});
   const std::vector<Value> best =
-      b.EmitAll(Op::kTopLogprobs, {logits, sampled, in.want_logprobs}, {{"k", std::min(kMaxTopLogprobs, vocab)}});
+      b.EmitAll(Op::kTopLogprobs, {logits, whose, in.want_logprobs}, {{"k", std::min(kMaxTopLogprobs, vocab)}});
   b.Output(output::kSampled, sampled);
   b.Output(output::kLogits, logits);
   const char* names[] = {output::kLogprob, output::kTopIds, output::kTopLogprobs};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "ir/builder.h"
 #include "models/step.h"
@@ -13,7 +14,9 @@ namespace deepinfer::models {
 
 struct StepInputs {
   ir::Value live_counts, token_ids, token_slots, positions, slots, block_tables, query_start, sampling_positions;
-  ir::Value row_to_slot, temperature, top_k, top_p, min_p, uniforms, want_logprobs;
+  ir::Value row_to_slot;
+  std::vector<ir::Value> sampling;  // the operands of ir/sampling.h after the logits
+  ir::Value logprob_ids, want_logprobs;
   ir::Value rank;  // of several
   ir::Value token_store;
 };
@@ -31,8 +34,8 @@ inline ir::Dim Requests(const StepShape& shape) {
 // Fails on counts that cannot be, such as a decode step whose tokens are not its rows.
 Status CheckShape(const StepShape& shape);
 
-// The inputs that the phase has, in the order of models/step.h. Sets the module's live counts.
-StepInputs DeclareMetadata(ir::ModuleBuilder& module, ir::Builder& b, const StepShape& shape);
+// The inputs that the phase has, in the order of models/step.h. Sets the module's live counts. vocab: of the logits.
+StepInputs DeclareMetadata(ir::ModuleBuilder& module, ir::Builder& b, const StepShape& shape, int64_t vocab);
 // The store of sampled tokens, i32 [slots + 1], in a buffer of its own name.
 void DeclareTokenStore(ir::Builder& b, const StepShape& shape, StepInputs* in);
 

@@ -1,17 +1,12 @@
 // Choosing the next token of each row of logits, and log probabilities beside it.
 //
-// sample, for a row of `vocabulary` f32 logits:
-//   any NaN -> -1. temperature <= 0 -> the largest logit, ties to the lowest id. Otherwise, with M the largest logit,
-//   the kept ids are those with logit > -inf, then: min_p > 0: logit >= M + log(min_p); top_k > 0: the k best by (logit
-//   descending, id ascending); top_p < 1: in that order, those before which the cumulative probability (at temperature
-//   1, over the kept) is < top_p, at least one. The weight of a kept id is exp((logit - M) / temperature); the token is
-//   the first kept id, ascending, whose running sum is positive and >= uniform * total; the last kept if none is.
-//   No id kept (every logit -inf) -> -1. Running sums are in double over f32 weights.
-// top_logprobs: logit - logsumexp of the row; see TopLogprobsArgs.
-// A row costs one pass over the logits when greedy, two when sampled; top_k and top_p add work on a few survivors,
-// never a sort of the vocabulary. The caller splits rows [begin, end) as it likes, with scratch of its own for each
-// thread. Thread-safe; allocates nothing. Sources: Fan et al. 2018 (top-k), Holtzman et al. 2020 (top-p), Nguyen et al.
-// 2024 (min-p).
+// sample is the composite of ir/sampling.h, which says what each parameter does and in which order. Running sums are in
+// double over f32 weights; the running sum that draws is positive, and without one that reaches the target the last
+// kept id is drawn. top_logprobs: logit - logsumexp of the row; see TopLogprobsArgs. A row costs one pass over the
+// logits when greedy, two when sampled; what filters leave is a stretch of the order by (logit descending, id
+// ascending), found without sorting the vocabulary: top_k and top_p add work on a few survivors, typical_p three
+// passes, xtc one. A mask or adjustments cost one pass that copies the row; without them it is read where it lies. The
+// caller splits rows [begin, end) as it likes, with scratch of its own for each thread. Thread-safe; allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +29,19 @@ struct SampleArgs {
   const int32_t* top_k = nullptr;
   const float* top_p = nullptr;
   const float* min_p = nullptr;
+  const float* typical_p = nullptr;
+  const float* xtc_probability = nullptr;
+  const float* xtc_threshold = nullptr;
   const float* uniforms = nullptr;
+  const float* xtc_uniforms = nullptr;
+  const int32_t* has_mask = nullptr;
+  const int32_t* token_mask = nullptr;  // [rows, ceil(vocabulary / 32)]
+  const int32_t* num_adjustments = nullptr;
+  int64_t places = 0;
+  const int32_t* adjust_ids = nullptr;  // [rows, places], as are those below; ids outside the vocabulary are ignored
+  const float* bias = nullptr;
+  const float* repetition = nullptr;
+  const float* penalty = nullptr;
   int32_t* ids = nullptr;
 };
 

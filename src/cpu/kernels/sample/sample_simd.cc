@@ -23,7 +23,7 @@ bool BlockMaxima(const float* logits, int64_t vocabulary, float* maxima) {
   return any == 0;
 }
 
-float BlockWeights(const float* logits, int64_t first_id, int64_t count, const Cut& cut, float max, float temperature,
+float BlockWeights(const float* logits, int64_t first_id, int64_t count, const Cut& cut, float best, float temperature,
                    float* weights) {
   I id;
   for (int i = 0; i < kLanes; ++i) id[i] = static_cast<int32_t>(first_id) + i;
@@ -35,10 +35,11 @@ float BlockWeights(const float* logits, int64_t first_id, int64_t count, const C
     } else if (i < count) {
       v = LoadPart(logits + i, count - i, -__builtin_inff());
     }
-    const I kept = (v > cut.value) | ((v == cut.value) & (id <= cut.last_id));
-    // The difference first: it is 0 at the maximum however large that is, and dividing it by a tiny number is then
+    const I not_below = (v > cut.value) | ((v == cut.value) & (id <= cut.last_id));
+    const I kept = not_below & ((v < cut.top) | ((v == cut.top) & (id >= cut.first_id)));
+    // The difference first: it is 0 at the best however large that is, and dividing it by a tiny number is then
     // harmless.
-    const F shifted = (v == max) ? Set1(0.0f) : v - max;
+    const F shifted = (v == best) ? Set1(0.0f) : v - best;
     const F weight = (F)((I)Exp(shifted / temperature) & kept);
     Store(weights + i, weight);
     sum += weight;
