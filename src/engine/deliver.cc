@@ -20,7 +20,7 @@ void Engine::Deliver(LaunchedStep* step) {
 
 void Engine::DeliverOutput(const ScheduledSequence& entry, const runner::StepOutput& output) {
   Sequence* sequence = entry.sequence;
-  if (sequence->wants_prompt_logits() && !DeliverPromptLogits(entry, output)) return;
+  if (sequence->wants_prompt_rows() && !DeliverPromptRows(entry, output)) return;
   const int64_t row = entry.first_row + entry.num_rows - 1;
   if (entry.samples && output.sampled[row] < 0) return FinishNan(sequence, entry.first_token + entry.num_tokens);
   scheduler_.Computed(entry);
@@ -33,7 +33,7 @@ void Engine::DeliverOutput(const ScheduledSequence& entry, const runner::StepOut
 }
 
 // False if the sequence has ended.
-bool Engine::DeliverPromptLogits(const ScheduledSequence& entry, const runner::StepOutput& output) {
+bool Engine::DeliverPromptRows(const ScheduledSequence& entry, const runner::StepOutput& output) {
   Sequence* sequence = entry.sequence;
   const auto prompt = static_cast<int64_t>(sequence->request.prompt.size());
   for (int64_t i = 0; i < entry.num_rows; ++i) {
@@ -44,11 +44,31 @@ bool Engine::DeliverPromptLogits(const ScheduledSequence& entry, const runner::S
     }
     // After a preemption positions come again: each is reported once.
     if (position >= prompt || position < sequence->prompt_logits_done) continue;
-    const float* logits = output.logits + (entry.first_row + i) * output.vocab;
-    sequence->owner->observer->OnPromptLogits(position, logits, output.vocab);
+    DeliverPromptRow(sequence, position, entry.first_row + i, output);
     sequence->prompt_logits_done = position + 1;
   }
   return true;
+}
+
+void Engine::DeliverPromptRow(const Sequence* sequence, int64_t position, int64_t row,
+                              const runner::StepOutput& output) {
+  const GenerationRequest& request = sequence->request;
+  RequestObserver* observer = sequence->owner->observer;
+  if (request.prompt_logits) observer->OnPromptLogits(position, output.logits + row * output.vocab, output.vocab);
+  if (request.prompt_logprobs < 0 || position + 1 >= static_cast<int64_t>(request.prompt.size())) return;
+  TokenEvent event;
+  event.request = sequence->owner->id;
+  event.id = request.prompt[position + 1];
+  ReadLogprobs(row, request.prompt_logprobs, output, &event);
+  observer->OnPromptLogprob(position + 1, event);
+}
+
+void Engine::ReadLogprobs(int64_t row, int32_t best, const runner::StepOutput& output, TokenEvent* event) {
+  event->logprob = output.logprob[row];
+  for (int64_t i = 0; i < std::min<int64_t>(best, output.top_stride); ++i) {
+    const int64_t at = row * output.top_stride + i;
+    if (output.top_ids[at] >= 0) event->top.push_back({output.top_ids[at], output.top_logprobs[at]});
+  }
 }
 
 void Engine::DeliverToken(Sequence* sequence, int64_t row, const runner::StepOutput& output) {
@@ -57,13 +77,7 @@ void Engine::DeliverToken(Sequence* sequence, int64_t row, const runner::StepOut
   event.request = sequence->owner->id;
   event.choice = sequence->choice;
   event.id = output.sampled[row];
-  if (request.params.logprobs >= 0) {
-    event.logprob = output.logprob[row];
-    for (int32_t i = 0; i < std::min<int64_t>(request.params.logprobs, output.top_stride); ++i) {
-      const int64_t at = row * output.top_stride + i;
-      if (output.top_ids[at] >= 0) event.top.push_back({output.top_ids[at], output.top_logprobs[at]});
-    }
-  }
+  if (request.params.logprobs >= 0) ReadLogprobs(row, request.params.logprobs, output, &event);
   sequence->tokens.push_back(event.id);
   --sequence->pending;
   ++stats_.generated_tokens;
@@ -71,7 +85,11 @@ void Engine::DeliverToken(Sequence* sequence, int64_t row, const runner::StepOut
   const bool goes_on = sequence->owner->observer->OnToken(event);
   const std::vector<int32_t>& stops = request.stop_ids;
   const bool eos = !request.params.ignore_eos && std::find(stops.begin(), stops.end(), event.id) != stops.end();
-  if (!goes_on || eos) {
+  if (!goes_on || eos) return Finish(sequence, FinishReason::kStop);
+  if (const Status accepted = sequence->controls->Accept(sequence->tokens); !accepted) {
+    return Finish(sequence, FinishReason::kError, accepted.error());
+  }
+  if (sequence->controls->finished()) {
     Finish(sequence, FinishReason::kStop);
   } else if (static_cast<int64_t>(sequence->tokens.size()) >= sequence->max_total) {
     Finish(sequence, FinishReason::kLength);

@@ -49,8 +49,8 @@ Status Engine::CheckPrompt(const GenerationRequest& request, int64_t max_total) 
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t context = runner_->options().max_model_len;
   if (prompt == 0) return MakeError(ErrorCode::kInvalidArgument, "prompt", "is empty");
-  // Prompt logits alone may fill the context; generation needs room for one token.
-  if (prompt > context || (prompt == context && !request.prompt_logits)) {
+  // What is asked of the prompt alone may fill the context; generation needs room for one token.
+  if (prompt > context || (prompt == context && !request.wants_prompt_rows())) {
     return MakeError(ErrorCode::kInvalidArgument, "prompt",
                      "has {} tokens, the context is {} (context_length_exceeded)", prompt, context);
   }
@@ -61,7 +61,7 @@ Status Engine::CheckPrompt(const GenerationRequest& request, int64_t max_total) 
     }
   }
   const int64_t wanted = request.params.max_tokens;
-  if (wanted == 0 && !request.prompt_logits) {
+  if (wanted == 0 && !request.wants_prompt_rows()) {
     return MakeError(ErrorCode::kInvalidArgument, "max_tokens", "must be >= 1, got 0");
   }
   if (wanted > context - prompt) {
@@ -95,14 +95,15 @@ Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer
     ++stats_.refused_queue_full;
     return MakeError(ErrorCode::kResourceExhausted, "queue", "is full: {} requests wait", waiting_requests_);
   }
-  Enqueue(std::move(request), max_total, observer);
+  DI_RETURN_IF_ERROR(Enqueue(std::move(request), max_total, observer));
   return next_id_++;
 }
 
-void Engine::Enqueue(GenerationRequest request, int64_t max_total, RequestObserver* observer) {
+Status Engine::Enqueue(GenerationRequest request, int64_t max_total, RequestObserver* observer) {
   auto owner = std::make_unique<ActiveRequest>();
   owner->id = next_id_;
   owner->request = std::move(request);
+  owner->request.needs_sync = owner->request.needs_sync || owner->request.depends_on_its_tokens();
   owner->observer = observer;
   owner->queued = Clock::now();
   owner->unfinished = owner->request.n;
@@ -115,18 +116,21 @@ void Engine::Enqueue(GenerationRequest request, int64_t max_total, RequestObserv
   for (uint32_t choice = 0; choice < static_cast<uint32_t>(owner->request.n); ++choice) {
     auto sequence = std::make_unique<Sequence>(owner.get(), choice);
     sequence->max_total = max_total;
+    DI_ASSIGN_OR_RETURN(sequence->controls,
+                        RowControls::Create(owner->request, runner_->model().info().vocab_size, max_total));
     sequence->tokens.reserve(static_cast<size_t>(max_total + 1));
     sequence->block_table.reserve(blocks);
     sequence->hashes.reserve(blocks);
     sequence->times.queued = owner->queued;
-    scheduler_.Add(sequence.get());
     owner->choices.push_back(std::move(sequence));
   }
+  for (const auto& sequence : owner->choices) scheduler_.Add(sequence.get());
   if (owner->request.deadline) deadlines_.insert({*owner->request.deadline, owner->id});
   ++waiting_requests_;
   ++stats_.accepted_requests;
   stats_.prompt_tokens += static_cast<int64_t>(owner->request.prompt.size());
   requests_[owner->id] = std::move(owner);
+  return {};
 }
 
 void Engine::Cancel(int64_t id) {
@@ -174,7 +178,7 @@ Status Engine::LaunchNext() {
   bool needs_sync = false;
   for (const ScheduledSequence& entry : step->scheduled) {
     Sequence* sequence = entry.sequence;
-    step->reads_logits = step->reads_logits || (sequence->wants_prompt_logits() && entry.num_rows > 0);
+    step->reads_logits = step->reads_logits || (sequence->request.prompt_logits && entry.num_rows > 0);
     needs_sync = needs_sync || (entry.samples && sequence->request.needs_sync);
     if (sequence->times.first_scheduled == Clock::time_point()) sequence->times.first_scheduled = Clock::now();
     if (!sequence->owner->started) --waiting_requests_;

@@ -57,7 +57,7 @@ class Engine {
  private:
   int64_t MaxTotal(const GenerationRequest& request) const;  // tokens, prompt and answer
   Status CheckPrompt(const GenerationRequest& request, int64_t max_total) const;
-  void Enqueue(GenerationRequest request, int64_t max_total, RequestObserver* observer);
+  Status Enqueue(GenerationRequest request, int64_t max_total, RequestObserver* observer);
   void EndCancelled();
   void EndExpired(Clock::time_point now);
   void EndRequest(int64_t id, FinishReason reason, const std::optional<Error>& error);
@@ -70,7 +70,10 @@ class Engine {
 
   void Deliver(LaunchedStep* step);
   void DeliverOutput(const ScheduledSequence& entry, const runner::StepOutput& output);
-  bool DeliverPromptLogits(const ScheduledSequence& entry, const runner::StepOutput& output);
+  static void DeliverPromptRow(const Sequence* sequence, int64_t position, int64_t row,
+                               const runner::StepOutput& output);
+  static void ReadLogprobs(int64_t row, int32_t best, const runner::StepOutput& output, TokenEvent* event);
+  bool DeliverPromptRows(const ScheduledSequence& entry, const runner::StepOutput& output);
   void DeliverToken(Sequence* sequence, int64_t row, const runner::StepOutput& output);
   void FinishNan(Sequence* sequence, int64_t position);
   void Finish(Sequence* sequence, FinishReason reason, std::optional<Error> error = std::nullopt);

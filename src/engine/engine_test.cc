@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "engine/scripted.h"
 
@@ -302,6 +303,44 @@ TEST(EngineTest, InvalidRequestsNameTheParameter) {
     EXPECT_EQ(RefusedFor(&engine, with([&](GenerationRequest* r) { r->params.min_p = bad; })), "min_p");
   }
   EXPECT_EQ(RefusedFor(&engine, with([](GenerationRequest* r) { r->params.top_k = -1; })), "top_k");
+  using Names = std::set<std::string>;
+  const auto refused = [&](double SamplingParams::* field, std::vector<double> values) {
+    Names names;
+    for (const double special : {nan, infinity, -infinity}) values.push_back(special);
+    for (const double bad : values) {
+      names.insert(RefusedFor(&engine, with([&](GenerationRequest* r) { r->params.*field = bad; })));
+    }
+    return names;
+  };
+  EXPECT_EQ(refused(&SamplingParams::typical_p, {0, -1, 1.01}), Names{"typical_p"});
+  EXPECT_EQ(refused(&SamplingParams::xtc_probability, {-0.1, 1.1}), Names{"xtc_probability"});
+  EXPECT_EQ(refused(&SamplingParams::xtc_threshold, {0, -1, 1.1}), Names{"xtc_threshold"});
+  EXPECT_EQ(refused(&SamplingParams::repetition_penalty, {0, -1, 101}), Names{"repetition_penalty"});
+  EXPECT_EQ(refused(&SamplingParams::presence_penalty, {-2.1, 2.1}), Names{"presence_penalty"});
+  EXPECT_EQ(refused(&SamplingParams::frequency_penalty, {-2.1, 2.1}), Names{"frequency_penalty"});
+  EXPECT_EQ(refused(&SamplingParams::dry_multiplier, {-1, 101}), Names{"dry_multiplier"});
+  EXPECT_EQ(refused(&SamplingParams::dry_base, {0.5, 11}), Names{"dry_base"});
+  const auto refused_with = [&](auto change) {
+    return RefusedFor(&engine, with([&](GenerationRequest* r) { change(&r->params); }));
+  };
+  using Params = SamplingParams;
+  EXPECT_EQ(refused_with([](Params* p) { p->dry_allowed_length = 0; }), "dry_allowed_length");
+  EXPECT_EQ(refused_with([](Params* p) { p->dry_range = -2; }), "dry_range");
+  EXPECT_EQ(refused_with([](Params* p) { p->dry_breaker_ids = {320}; }), "dry_breaker_ids");
+  EXPECT_EQ(refused_with([](Params* p) { p->min_tokens = -1; }), "min_tokens");
+  EXPECT_EQ(refused_with([](Params* p) { p->min_tokens = 5; }), "min_tokens") << "max_tokens is 4";
+  EXPECT_EQ(refused_with([](Params* p) { p->allowed_ids = {1, 320}; }), "allowed_ids");
+  EXPECT_EQ(refused_with([](Params* p) { p->banned_ids = {-1}; }), "banned_ids");
+  EXPECT_EQ(refused_with([](Params* p) { p->allowed_ids = p->banned_ids = {3, 4}; }), "banned_ids");
+  for (const LogitBias& bad : {LogitBias{320, 1}, LogitBias{-1, 1}, LogitBias{191222, 1}, LogitBias{3, 101},
+                               LogitBias{3, -1e9}, LogitBias{3, nan}, LogitBias{3, infinity}}) {
+    EXPECT_EQ(refused_with([&](Params* p) { p->logit_bias = {{2, 1}, bad}; }), "logit_bias") << bad.id;
+  }
+  EXPECT_EQ(refused_with([](Params* p) { p->logit_bias = {{2, 1}, {2, 1}}; }), "logit_bias");
+  EXPECT_EQ(refused_with([](Params* p) { p->logit_bias.resize(10000); }), "logit_bias");
+  for (const int32_t bad : {-2, 21}) {
+    EXPECT_EQ(RefusedFor(&engine, with([&](GenerationRequest* r) { r->prompt_logprobs = bad; })), "prompt_logprobs");
+  }
   for (const int64_t bad : {int64_t{0}, int64_t{-2}, int64_t{253}, std::numeric_limits<int64_t>::max()}) {
     EXPECT_EQ(RefusedFor(&engine, with([&](GenerationRequest* r) { r->params.max_tokens = bad; })), "max_tokens");
     // Prompt logits make no room in the context.

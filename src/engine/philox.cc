@@ -14,10 +14,10 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
   return counter;
 }
 
-float Uniform(uint64_t seed, uint32_t choice, uint64_t position) {
+float Uniform(uint64_t seed, uint32_t choice, uint64_t position, Draw draw) {
   const auto bits = Philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), choice, 0},
                                {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  return static_cast<float>(bits[0] >> 8) * 0x1p-24f;
+  return static_cast<float>(bits[static_cast<int>(draw)] >> 8) * 0x1p-24f;
 }
 
 }  // namespace deepinfer::engine

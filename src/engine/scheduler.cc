@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/philox.h"
-
 namespace deepinfer::engine {
 namespace {
 
@@ -81,7 +79,7 @@ void Scheduler::HashBlocks(Sequence* sequence, int64_t blocks) const {
 // At least one token is computed, for its logits: where everything was found, the last one, and it is not written.
 void Scheduler::ReusePrefix(Sequence* sequence) {
   sequence->computed = sequence->reused = sequence->published = 0;
-  if (!sequence->owner->shares_blocks || sequence->wants_prompt_logits()) return;
+  if (!sequence->owner->shares_blocks || sequence->wants_prompt_rows()) return;
   const int64_t full = sequence->length() / limits_.block_size;
   HashBlocks(sequence, full);
   int64_t found = 0;
@@ -138,10 +136,11 @@ void Scheduler::Commit(const std::vector<ScheduledSequence>& scheduled) {
   }
 }
 
-// Prompt logits need a row for every token, so they bound the chunk by the rows that are left.
+// What is asked of every prompt position needs a row for every token, so they bound the chunk by the rows that are
+// left.
 int64_t Scheduler::ChunkFor(const Sequence& sequence, int64_t tokens_left, int64_t rows_left) const {
   const int64_t chunk = std::min(sequence.to_compute(), tokens_left);
-  return sequence.wants_prompt_logits() ? std::min(chunk, rows_left) : chunk;
+  return sequence.wants_prompt_rows() ? std::min(chunk, rows_left) : chunk;
 }
 
 bool Scheduler::EnsureBlocks(Sequence* sequence, int64_t tokens) {
@@ -163,19 +162,19 @@ void Scheduler::Preempt(Sequence* sequence) {
   Insert(sequence, &waiting_);
 }
 
-void Scheduler::AddRow(const Sequence& sequence, int32_t token, bool samples, runner::StepPlan* plan) const {
+// position: of the row's token. A row that samples nothing is one of the prompt, for what is asked of that.
+void Scheduler::AddRow(const Sequence& sequence, int64_t position, int32_t token, bool samples,
+                       runner::StepPlan* plan) const {
   runner::PlannedRow row;
   row.token = token;
+  const GenerationRequest& request = sequence.request;
+  const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   if (samples) {
-    const SamplingParams& params = sequence.request.params;
     row.commit_slot = sequence.slot;
-    row.temperature = params.top_p == 0 ? 0.0f : static_cast<float>(params.temperature);
-    row.top_k = params.top_k;
-    row.top_p = static_cast<float>(params.top_p);
-    row.min_p = static_cast<float>(params.min_p);
-    row.want_logprobs = params.logprobs;
-    if (row.temperature > 0)
-      row.uniform = Uniform(params.seed, params.choice + sequence.choice, static_cast<uint64_t>(sequence.length()));
+    sequence.controls->FillRow(sequence.choice, sequence.length(), &row);
+  } else if (request.prompt_logprobs >= 0 && position + 1 < prompt) {
+    row.logprob_id = request.prompt[position + 1];
+    row.want_logprobs = request.prompt_logprobs;
   }
   plan->rows.push_back(row);
 }
@@ -212,10 +211,11 @@ bool Scheduler::PlanPrefill(runner::StepPlan* plan, std::vector<ScheduledSequenc
     ScheduledSequence entry{sequence, sequence->computed,
                             chunk,    static_cast<int64_t>(plan->rows.size()),
                             0,        sequence->computed + chunk == sequence->length()};
-    // One row per token if prompt logits are wanted, else the last one's if it samples.
-    const int64_t first_row = sequence->wants_prompt_logits() ? 0 : chunk - (entry.samples ? 1 : 0);
+    // One row per token if they are all asked for, else the last one's if it samples.
+    const int64_t first_row = sequence->wants_prompt_rows() ? 0 : chunk - (entry.samples ? 1 : 0);
     for (int64_t token = first_row; token < chunk; ++token) {
-      AddRow(*sequence, static_cast<int32_t>(first_token + token), entry.samples && token == chunk - 1, plan);
+      AddRow(*sequence, sequence->computed + token, static_cast<int32_t>(first_token + token),
+             entry.samples && token == chunk - 1, plan);
       ++entry.num_rows;
     }
     scheduled->push_back(entry);
@@ -242,7 +242,7 @@ bool Scheduler::PlanDecode(runner::StepPlan* plan, std::vector<ScheduledSequence
     if (!sequence->ready_to_decode()) continue;
     const int64_t token = plan->num_tokens();
     AddRequest(sequence, 1, plan);
-    AddRow(*sequence, static_cast<int32_t>(token), /*samples=*/true, plan);
+    AddRow(*sequence, sequence->computed, static_cast<int32_t>(token), /*samples=*/true, plan);
     scheduled->push_back({sequence, sequence->computed, 1, token, 1, true});
   }
   return !scheduled->empty();

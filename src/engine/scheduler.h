@@ -79,7 +79,7 @@ class Scheduler {
   bool PlanDecode(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled);
   int64_t ChunkFor(const Sequence& sequence, int64_t tokens_left, int64_t rows_left) const;
   void AddRequest(Sequence* sequence, int64_t num_tokens, runner::StepPlan* plan);
-  void AddRow(const Sequence& sequence, int32_t token, bool samples, runner::StepPlan* plan) const;
+  void AddRow(const Sequence& sequence, int64_t position, int32_t token, bool samples, runner::StepPlan* plan) const;
   void Commit(const std::vector<ScheduledSequence>& scheduled);
   bool EnsureBlocks(Sequence* sequence, int64_t tokens);
   void Preempt(Sequence* sequence);

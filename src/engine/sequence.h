@@ -11,6 +11,7 @@
 
 #include "engine/block_manager.h"
 #include "engine/request.h"
+#include "engine/row_controls.h"
 
 namespace deepinfer::engine {
 
@@ -38,6 +39,7 @@ struct Sequence {
   ActiveRequest* owner;
   const GenerationRequest& request;
   uint32_t choice;
+  std::shared_ptr<RowControls> controls;  // also kept by launched steps, whose plans point into it
 
   std::vector<int32_t> tokens;     // prompt, then what was generated and read
   int64_t pending = 0;             // tokens sampled, or to be sampled by launched steps, and not yet read
@@ -53,7 +55,7 @@ struct Sequence {
   ChoiceTimes times;
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()) + pending; }
-  bool wants_prompt_logits() const { return request.prompt_logits && choice == 0; }
+  bool wants_prompt_rows() const { return request.wants_prompt_rows() && choice == 0; }
   bool may_start() const { return choice == 0 || owner->prompt_ready; }
   // Tokens that steps yet to be planned have to compute. The last token of all is never an input.
   int64_t to_compute() const { return length() - computed - (pending > 0 && length() >= max_total ? 1 : 0); }

@@ -11,6 +11,8 @@ void LaunchedStep::KeepTables() {
     tables_[i] = *plan.block_tables[i];
     plan.block_tables[i] = &tables_[i];
   }
+  controls_.clear();
+  for (const ScheduledSequence& entry : scheduled) controls_.push_back(entry.sequence->controls);
 }
 
 void LaunchedStep::KeepOutput() {

@@ -1,10 +1,11 @@
 // Runs a model's steps one after the other on a thread of its own, in the order they were launched, so that the next
 // step can be planned and the last one's tokens handed out meanwhile.
 //
-// A step carries its plan with copies of the block tables, which go on growing while it waits, and a copy of its
-// outputs, which the step after it overwrites. The runner's own buffers are filled by the thread that runs the step,
-// right before it runs: nobody writes to them while a step runs. Launch and Wait: one thread; nothing allocates once
-// the vectors have their size.
+// A step carries its plan with copies of the block tables, which go on growing while it waits, the masks and
+// adjustments of its rows, which outlive a sequence that ends meanwhile, and a copy of its outputs, which the step
+// after it overwrites. The runner's own buffers are filled by the thread that runs the step, right before it runs:
+// nobody writes to them while a step runs. Launch and Wait: one thread; nothing allocates once the vectors have their
+// size.
 #pragma once
 
 #include <condition_variable>
@@ -27,13 +28,15 @@ struct LaunchedStep {
   // Valid until the step is launched again; `logits` only until the next one runs.
   runner::StepOutput output;
 
-  // The plan has its own block tables from now on.
+  // What the plan points to is the step's own from now on. (Masks and adjustments that change with every token belong
+  // to rows that run without overlap.)
   void KeepTables();
   // The output lies in this step from now on, but for the logits.
   void KeepOutput();
 
  private:
   std::vector<BlockTable> tables_;
+  std::vector<std::shared_ptr<const RowControls>> controls_;
   std::vector<int32_t> sampled_;
   std::vector<float> logprob_;
   std::vector<int32_t> top_ids_;

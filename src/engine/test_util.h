@@ -19,7 +19,8 @@ namespace deepinfer::engine {
 struct Answer {
   std::vector<int32_t> tokens;
   std::vector<TokenEvent> events;
-  std::vector<float> prompt_logits;  // [prompt, vocab], if asked for
+  std::vector<float> prompt_logits;         // [prompt, vocab], if asked for
+  std::vector<TokenEvent> prompt_logprobs;  // of prompt tokens 1, 2, ..., if asked for
   std::optional<FinishReason> reason;
   std::optional<Error> error;
   FinishEvent finish;
@@ -37,6 +38,10 @@ class Recorder : public RequestObserver {
   void OnPromptLogits(int64_t position, const float* logits, int64_t vocab) override {
     EXPECT_EQ(position * vocab, static_cast<int64_t>(answer.prompt_logits.size())) << "positions come in order, once";
     answer.prompt_logits.insert(answer.prompt_logits.end(), logits, logits + vocab);
+  }
+  void OnPromptLogprob(int64_t position, const TokenEvent& event) override {
+    EXPECT_EQ(position, static_cast<int64_t>(answer.prompt_logprobs.size()) + 1) << "positions come in order, once";
+    answer.prompt_logprobs.push_back(event);
   }
   void OnFinish(const FinishEvent& event) override {
     Answer& answer = Of(event.choice);
