@@ -1,5 +1,5 @@
-/* C ABI of the Rust static library deepinfer_bridge: tokenizers and chat templates. Written by hand; src/ffi.rs mirrors
- * it.
+/* C ABI of the Rust static library deepinfer_bridge: tokenizers, chat templates and grammars. Written by hand;
+ * src/ffi.rs and src/ffi_grammar.rs mirror it.
  *
  * Every function returns DI_OK or a status with a message in *error (UTF-8, to be freed with di_bytes_free). No
  * function unwinds or aborts on bad input: a panic inside comes back as DI_PANIC. Slices are borrowed for the call
@@ -41,6 +41,9 @@ typedef struct {
 
 typedef struct di_tokenizer di_tokenizer;
 typedef struct di_template di_template;
+typedef struct di_grammar_vocabulary di_grammar_vocabulary;
+typedef struct di_grammar di_grammar;
+typedef struct di_sequence di_sequence;
 
 /* Per-token flags, in di_vocab.flags and from di_tokenizer_tokens. */
 enum {
@@ -95,6 +98,39 @@ void di_template_free(di_template* tmpl);
 
 /* context: a JSON object whose members are the template's variables. */
 int32_t di_template_render(const di_template* tmpl, di_slice context, di_bytes* text, di_bytes* error);
+
+/* Grammars: what may come next in a text, token by token (llguidance). */
+
+/* tokens: the bytes of each id; special: nonzero for those that no text produces; end_ids (at least one) may follow a
+ * complete text. Thread-safe once made. */
+int32_t di_grammar_vocabulary_new(const di_slice* tokens, const uint8_t* special, size_t token_count,
+                                  const uint32_t* end_ids, size_t end_count, di_grammar_vocabulary** out,
+                                  di_bytes* error);
+void di_grammar_vocabulary_free(di_grammar_vocabulary* vocabulary);
+
+enum {
+  DI_GRAMMAR_JSON_OBJECT = 0, /* no source */
+  DI_GRAMMAR_JSON_SCHEMA = 1,
+  DI_GRAMMAR_REGEX = 2,  /* all of the text matches */
+  DI_GRAMMAR_CHOICE = 3, /* a JSON list of strings */
+  DI_GRAMMAR_LARK = 4
+};
+
+/* JSON is compact: no whitespace between its parts. A schema's error names a JSON pointer and the keyword. Size and
+ * work are bounded. Thread-safe once made. */
+int32_t di_grammar_compile(const di_grammar_vocabulary* vocabulary, int32_t kind, di_slice source, di_grammar** out,
+                           di_bytes* error);
+void di_grammar_free(di_grammar* grammar);
+
+/* One text, at its beginning. A sequence outlives its grammar; one thread at a time. */
+int32_t di_grammar_begin(const di_grammar* grammar, di_sequence** out, di_bytes* error);
+int32_t di_sequence_clone(const di_sequence* sequence, di_sequence** out, di_bytes* error);
+void di_sequence_free(di_sequence* sequence);
+/* Bit i % 32 of words[i / 32]: token i may come next. Of a text that is complete: the end tokens too. */
+int32_t di_sequence_mask(di_sequence* sequence, uint32_t* words, size_t word_count, di_bytes* error);
+int32_t di_sequence_accept(di_sequence* sequence, uint32_t token, di_bytes* error);
+/* accepting: the text is complete; finished: and nothing can follow. */
+int32_t di_sequence_state(di_sequence* sequence, int32_t* accepting, int32_t* finished, di_bytes* error);
 
 void di_bytes_free(di_bytes bytes);
 void di_ids_free(di_ids ids);

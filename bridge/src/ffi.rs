@@ -45,6 +45,12 @@ pub struct CVocab {
     unknown_id: i32,
 }
 
+impl Slice {
+    pub unsafe fn bytes<'a>(self) -> &'a [u8] {
+        array(self.data, self.size)
+    }
+}
+
 impl From<Vec<u8>> for Bytes {
     fn from(v: Vec<u8>) -> Self {
         let mut v = std::mem::ManuallyDrop::new(v);
@@ -59,7 +65,7 @@ impl From<Vec<u32>> for Ids {
     }
 }
 
-unsafe fn array<'a, T>(data: *const T, size: usize) -> &'a [T] {
+pub unsafe fn array<'a, T>(data: *const T, size: usize) -> &'a [T] {
     if size == 0 || data.is_null() {
         &[]
     } else {
@@ -67,7 +73,7 @@ unsafe fn array<'a, T>(data: *const T, size: usize) -> &'a [T] {
     }
 }
 
-unsafe fn text<'a>(slice: Slice, what: &str) -> Outcome<&'a str> {
+pub unsafe fn text<'a>(slice: Slice, what: &str) -> Outcome<&'a str> {
     std::str::from_utf8(array(slice.data, slice.size))
         .map_err(|e| Failure::invalid(format!("{what} is not valid UTF-8 at byte {}", e.valid_up_to())))
 }
@@ -83,7 +89,7 @@ unsafe fn texts<'a>(data: *const Slice, size: usize, what: &str) -> Outcome<Vec<
 }
 
 /// Runs `body`; on failure or unwind writes the message to `error` and returns the status.
-fn guarded(error: *mut Bytes, body: impl FnOnce() -> Outcome<()>) -> i32 {
+pub fn guarded(error: *mut Bytes, body: impl FnOnce() -> Outcome<()>) -> i32 {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         std::panic::set_hook(Box::new(|_| {}));

@@ -1,9 +1,12 @@
-//! Tokenizers and chat templates for DeepInfer behind a small C ABI (deepinfer_bridge.h).
-//! `ffi` is the only module with unsafe code; everything else is ordinary Rust that returns `Result`.
+//! Tokenizers, chat templates and grammars for DeepInfer behind a small C ABI (deepinfer_bridge.h).
+//! `ffi` and `ffi_grammar` are the only modules with unsafe code; everything else is ordinary Rust that returns `Result`.
 
 mod ffi;
+mod ffi_grammar;
+mod grammar;
 mod namespaces;
 mod pyjson;
+mod schema;
 mod spm;
 mod template;
 mod tokenizer;

@@ -15,9 +15,15 @@ namespace deepinfer::text {
 struct BridgeDeleter {
   void operator()(di_tokenizer* tokenizer) const { di_tokenizer_free(tokenizer); }
   void operator()(di_template* tmpl) const { di_template_free(tmpl); }
+  void operator()(di_grammar_vocabulary* vocabulary) const { di_grammar_vocabulary_free(vocabulary); }
+  void operator()(di_grammar* grammar) const { di_grammar_free(grammar); }
+  void operator()(di_sequence* sequence) const { di_sequence_free(sequence); }
 };
 using BridgeTokenizer = std::unique_ptr<di_tokenizer, BridgeDeleter>;
 using BridgeTemplate = std::unique_ptr<di_template, BridgeDeleter>;
+using BridgeVocabulary = std::unique_ptr<di_grammar_vocabulary, BridgeDeleter>;
+using BridgeGrammar = std::unique_ptr<di_grammar, BridgeDeleter>;
+using BridgeSequence = std::unique_ptr<di_sequence, BridgeDeleter>;
 
 inline di_slice Slice(std::string_view text) {
   return {text.data(), text.size()};

@@ -38,22 +38,25 @@ Value Select(Builder& b, Value condition, Value yes, Value no) {
   return b.Emit(Op::kSelect, {condition, yes, no});
 }
 
-// The logits with the rows' adjustments. Entries that are not live go to one place behind the logits.
+// The logits with the rows' adjustments. Entries that are not live go to one place behind the logits. Indices are
+// computed once everything is flat: what rows past the live count hold is undefined, and must not reach other rows.
 Value Adjusted(Builder& b, const Values& v) {
   const Value logits = v[kSampleLogits];
   const Type type = b.TypeOf(logits);
+  const int64_t rows = type.dims[0].size, vocab = type.dims[1].size;
   const Type list = b.TypeOf(v[kSampleAdjustIds]);
-  const int64_t vocab = type.dims[1].size;
-  const int64_t size = type.dims[0].size * vocab;
-  const Value live = b.Compare(b.Iota(list, 1), PerRow(b, v[kSampleNumAdjustments], list), "lt");
-  // Rows past the live count may hold anything, but not reach into other rows.
-  const Value id =
-      b.WithScalar(Op::kMin, b.WithScalar(Op::kMax, v[kSampleAdjustIds], 0), static_cast<double>(vocab) - 1);
-  const Value first = b.WithScalar(Op::kMul, b.Iota(list, 0), static_cast<double>(vocab));
-  const Value place = Select(b, live, b.Emit(Op::kAdd, {first, id}), b.Splat(list, static_cast<double>(size)));
   const int64_t entries = list.NumElements();
-  const Value at = b.Reshape(place, {entries});
-  const auto flat = [&](SampleOperand operand) { return b.Reshape(v[operand], {entries}); };
+  const int64_t size = rows * vocab;
+  const auto flatten = [&](Value x) { return b.Reshape(x, {entries}); };
+  const auto flat = [&](SampleOperand operand) { return flatten(v[operand]); };
+  const Type all_entries(DType::kI32, {rows, list.dims[1].size});
+  const Value row = flatten(b.Iota(all_entries, 0));
+  const Value place = flatten(b.Iota(all_entries, 1));
+  const Value live = b.Compare(place, flatten(PerRow(b, v[kSampleNumAdjustments], list)), "lt");
+  const Value id =
+      b.WithScalar(Op::kMin, b.WithScalar(Op::kMax, flat(kSampleAdjustIds), 0), static_cast<double>(vocab) - 1);
+  const Value inside = b.Emit(Op::kAdd, {b.WithScalar(Op::kMul, row, static_cast<double>(vocab)), id});
+  const Value at = Select(b, live, inside, b.Splat(b.TypeOf(inside), static_cast<double>(size)));
   const Value all =
       b.Emit(Op::kConcatenate, {b.Reshape(logits, {size}), b.Splat(Type(DType::kF32, {1}), 0)}, {{"dim", int64_t{0}}});
   const Value biased = b.Emit(Op::kAdd, {b.Emit(Op::kTake, {all, at}), flat(kSampleBias)});
