@@ -2,10 +2,9 @@
 // step can be planned and the last one's tokens handed out meanwhile.
 //
 // A step carries its plan with copies of the block tables, which go on growing while it waits, the masks and
-// adjustments of its rows, which outlive a sequence that ends meanwhile, and a copy of its outputs, which the step
-// after it overwrites. The runner's own buffers are filled by the thread that runs the step, right before it runs:
-// nobody writes to them while a step runs. Launch and Wait: one thread; nothing allocates once the vectors have their
-// size.
+// adjustments of its rows, which outlive a sequence that ends meanwhile, and a copy of its outputs, which the step after
+// it overwrites. The runner's own buffers are filled by the thread that runs the step, right before it runs: nobody
+// writes to them while a step runs. Launch and Wait: one thread; nothing allocates once the vectors have their size.
 #pragma once
 
 #include <condition_variable>
