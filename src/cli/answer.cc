@@ -3,6 +3,15 @@
 #include "cli/clock.h"
 
 namespace deepinfer::cli {
+namespace {
+
+Json LogprobOf(const engine::TokenEvent& event) {
+  Json top = Json::array();
+  for (const engine::TokenLogprob& each : event.top) top.push_back({{"id", each.id}, {"logprob", each.logprob}});
+  return {{"id", event.id}, {"logprob", event.logprob}, {"top", std::move(top)}};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Answer>> Answer::Create(const Session& session, std::vector<std::string> stops, bool streamed) {
   auto answer = std::make_unique<Answer>();
@@ -16,6 +25,7 @@ Result<std::unique_ptr<Answer>> Answer::Create(const Session& session, std::vect
 Status Answer::Submit(engine::GenerationRequest request, engine::Engine* engine) {
   prompt_ = request.prompt;
   want_logprobs_ = request.params.logprobs >= 0;
+  want_prompt_logprobs_ = request.prompt_logprobs >= 0;
   start_ = first_ = last_ = Clock::now();
   DI_ASSIGN_OR_RETURN(id_, engine->Add(std::move(request), this));
   return {};
@@ -59,14 +69,22 @@ double Answer::decode_tok_s() const {
   return ms > 0 ? static_cast<double>(events_.size() - 1) * 1000 / ms : 0;
 }
 
+void Answer::OnPromptLogprob(int64_t /*position*/, const engine::TokenEvent& event) {
+  prompt_events_.push_back(event);
+}
+
 Json Answer::Logprobs() const {
   if (!want_logprobs_) return nullptr;
   Json list = Json::array();
-  for (const engine::TokenEvent& event : events_) {
-    Json top = Json::array();
-    for (const engine::TokenLogprob& each : event.top) top.push_back({{"id", each.id}, {"logprob", each.logprob}});
-    list.push_back({{"id", event.id}, {"logprob", event.logprob}, {"top", std::move(top)}});
-  }
+  for (const engine::TokenEvent& event : events_) list.push_back(LogprobOf(event));
+  return list;
+}
+
+// Nothing comes before the first token.
+Json Answer::PromptLogprobs() const {
+  if (!want_prompt_logprobs_) return nullptr;
+  Json list = Json::array({nullptr});
+  for (const engine::TokenEvent& event : prompt_events_) list.push_back(LogprobOf(event));
   return list;
 }
 
@@ -77,6 +95,7 @@ Json Answer::ToJson(const Session& session) const {
   json["text"] = stream_ ? Json(stream_->text()) : Json();
   json["finish_reason"] = ToString(reason_);
   json["logprobs"] = Logprobs();
+  json["prompt_logprobs"] = PromptLogprobs();
   json["timings"] = {{"load_ms", session.load_ms},
                      {"compile_ms", session.compile_ms},
                      {"ttft_ms", ttft_ms()},

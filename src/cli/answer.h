@@ -26,6 +26,7 @@ class Answer : public engine::RequestObserver {
   Status Submit(engine::GenerationRequest request, engine::Engine* engine);
 
   bool OnToken(const engine::TokenEvent& event) override;
+  void OnPromptLogprob(int64_t position, const engine::TokenEvent& event) override;
   void OnFinish(const engine::FinishEvent& event) override;
 
   int64_t id() const { return id_; }
@@ -45,9 +46,12 @@ class Answer : public engine::RequestObserver {
  private:
   void Show(const std::string& piece);
   Json Logprobs() const;
+  Json PromptLogprobs() const;
 
   std::vector<int32_t> prompt_;
   bool want_logprobs_ = false;
+  bool want_prompt_logprobs_ = false;
+  std::vector<engine::TokenEvent> prompt_events_;  // from the second token on
   std::optional<engine::TextStream> stream_;
   bool streamed_ = false;
   int64_t id_ = 0;

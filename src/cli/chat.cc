@@ -138,8 +138,9 @@ Result<bool> Turn(const std::string& line, Conversation* conversation, Interrupt
   return !again;
 }
 
-Status Chat(const ChatFlags& flags, const BackendFactory& backends) {
+Status Chat(ChatFlags flags, const BackendFactory& backends) {
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends));
+  ResolveSampling(*session, &flags.sampling);
   if (!session->tokenizer) {
     return MakeError(ErrorCode::kFailedPrecondition, "chat", "{} has no tokenizer; it serves ids only", session->path);
   }
@@ -181,7 +182,7 @@ void AddChat(CLI::App* app, CommandContext* context) {
   command->add_option("--system", flags->system, "the system message")->type_name("TEXT");
   AddSamplingFlags(command, &flags->sampling);
   command->callback([flags, context] {
-    CheckSampling(flags->sampling);
+    CheckSampling(&flags->sampling);
     context->status = Chat(*flags, context->backends);
   });
 }

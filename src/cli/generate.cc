@@ -1,6 +1,7 @@
 // generate: one or more prompts in one batch, streamed as text or printed as JSON lines.
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/grammar_flags.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/prompt_flags.h"
@@ -12,6 +13,8 @@ struct GenerateFlags {
   ModelFlags model;
   PromptFlags prompts;
   SamplingFlags sampling;
+  GrammarFlags grammar;
+  int32_t prompt_logprobs = -1;
   bool json = false;
 };
 
@@ -20,6 +23,7 @@ using Answers = std::vector<std::unique_ptr<Answer>>;
 // Nothing runs until every prompt of the batch was accepted.
 Result<Answers> SubmitAll(const GenerateFlags& flags, std::vector<std::vector<int32_t>> prompts, Session* session) {
   Answers answers;
+  DI_ASSIGN_OR_RETURN(const std::shared_ptr<const TokenGrammar> grammar, CompileGrammar(flags.grammar, *session));
   for (size_t i = 0; i < prompts.size(); ++i) {
     const bool streamed = !flags.json && prompts.size() == 1;
     DI_ASSIGN_OR_RETURN(std::unique_ptr<Answer> answer, Answer::Create(*session, flags.sampling.stops, streamed));
@@ -27,6 +31,8 @@ Result<Answers> SubmitAll(const GenerateFlags& flags, std::vector<std::vector<in
     request.prompt = std::move(prompts[i]);
     request.params = flags.sampling.params;
     request.stop_ids = session->stop_ids;
+    request.prompt_logprobs = flags.prompt_logprobs;
+    request.grammar = grammar;
     if (Status added = answer->Submit(std::move(request), session->engine.get()); !added) {
       return tl::unexpected(NamePrompt(std::move(added.error()), i, prompts.size()));
     }
@@ -56,8 +62,9 @@ Status Print(const GenerateFlags& flags, const Session& session, const Answers& 
   return {};
 }
 
-Status Generate(const GenerateFlags& flags, const BackendFactory& backends) {
+Status Generate(GenerateFlags flags, const BackendFactory& backends) {
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends));
+  ResolveSampling(*session, &flags.sampling);
   if (!flags.sampling.stops.empty()) DI_RETURN_IF_ERROR(session->RequireTokenizer("--stop"));
   DI_ASSIGN_OR_RETURN(std::vector<std::vector<int32_t>> prompts, EncodePrompts(flags.prompts, *session));
   const Interrupt interrupt(/*limit=*/2);
@@ -89,9 +96,15 @@ void AddGenerate(CLI::App* app, CommandContext* context) {
       ->add_option("--logprobs", flags->sampling.params.logprobs,
                    "log-probabilities of each chosen token and of the N best, 0 to 20")
       ->check(CLI::Range(0, 20));
+  command
+      ->add_option("--prompt-logprobs", flags->prompt_logprobs,
+                   "with --json: those of the prompt's tokens and of the N best in their places, 0 to 20")
+      ->check(CLI::Range(0, 20));
+  AddGrammarFlags(command, &flags->grammar);
   command->add_flag("--json", flags->json, "one JSON object per prompt and line, in the order of the prompts");
   command->callback([flags, context] {
-    CheckSampling(flags->sampling);
+    CheckSampling(&flags->sampling);
+    CheckGrammar(flags->grammar);
     RequirePrompt(flags->prompts);
     context->status = Generate(*flags, context->backends);
   });

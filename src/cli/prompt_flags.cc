@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "text/token_search.h"
+
 namespace deepinfer::cli {
 
 Result<std::vector<int32_t>> ParseIds(const std::string& flag, const std::string& text) {
@@ -84,14 +86,62 @@ std::vector<int32_t> FixedPrompt(int64_t count, int64_t vocab, int64_t first) {
   return ids;
 }
 
+namespace {
+
+// "12:-3.5".
+Result<engine::LogitBias> ParseBias(const std::string& text) {
+  engine::LogitBias entry;
+  const char* end = text.data() + text.size();
+  const auto id = std::from_chars(text.data(), end, entry.id);
+  if (id.ec == std::errc() && id.ptr != end && *id.ptr == ':') {
+    const auto bias = std::from_chars(id.ptr + 1, end, entry.bias);
+    if (bias.ec == std::errc() && bias.ptr == end) return entry;
+  }
+  return MakeError(ErrorCode::kInvalidArgument, "--logit-bias", "'{}' is not ID:BIAS", text);
+}
+
+void AddPenaltyFlags(CLI::App* command, SamplingFlags* flags) {
+  engine::SamplingParams* params = &flags->params;
+  command->add_option("--repetition-penalty", params->repetition_penalty, "of tokens seen so far; 1: off")
+      ->capture_default_str();
+  command->add_option("--presence-penalty", params->presence_penalty, "of tokens in the answer")->capture_default_str();
+  command->add_option("--frequency-penalty", params->frequency_penalty, "for each time a token is in the answer")
+      ->capture_default_str();
+  command->add_option("--dry-multiplier", params->dry_multiplier, "of what continues a repetition; 0: off")
+      ->capture_default_str();
+  command->add_option("--dry-base", params->dry_base, "growth with its length")->capture_default_str();
+  command->add_option("--dry-allowed-length", params->dry_allowed_length, "repetitions up to it cost nothing")
+      ->capture_default_str();
+  command->add_option("--dry-range", params->dry_range, "tokens looked back at; -1: all")->capture_default_str();
+  command->add_option("--dry-breaker", flags->dry_breakers, "text that no repetition goes across; repeat for several")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  command->add_option("--logit-bias", flags->logit_bias, "added to a token's logit; repeat for several")
+      ->allow_extra_args(false)
+      ->type_name("ID:BIAS");
+  command->add_option("--allowed-ids", flags->allowed_ids, "only these tokens")
+      ->type_name("IDS")
+      ->check(IdList("--allowed-ids"));
+  command->add_option("--banned-ids", flags->banned_ids, "none of these tokens")
+      ->type_name("IDS")
+      ->check(IdList("--banned-ids"));
+}
+
+}  // namespace
+
 void AddSamplingFlags(CLI::App* command, SamplingFlags* flags) {
   engine::SamplingParams* params = &flags->params;
   command->add_option("--max-tokens", params->max_tokens, "tokens of an answer; default: what the context leaves")
       ->check(CLI::PositiveNumber);
+  command->add_option("--min-tokens", params->min_tokens, "no end before so many")->capture_default_str();
   command->add_option("--temperature", params->temperature, "0: greedy")->capture_default_str();
   command->add_option("--top-p", params->top_p, "1: off")->capture_default_str();
   command->add_option("--top-k", params->top_k, "0: off")->capture_default_str();
   command->add_option("--min-p", params->min_p, "0: off")->capture_default_str();
+  command->add_option("--typical-p", params->typical_p, "1: off")->capture_default_str();
+  command->add_option("--xtc-probability", params->xtc_probability, "0: off")->capture_default_str();
+  command->add_option("--xtc-threshold", params->xtc_threshold, "what is a likely token")->capture_default_str();
+  AddPenaltyFlags(command, flags);
   command->add_option("--seed", params->seed, "of the draws; each prompt of a batch has the same")
       ->capture_default_str();
   command->add_option("--stop", flags->stops, "end before this text; repeat for several")
@@ -100,15 +150,31 @@ void AddSamplingFlags(CLI::App* command, SamplingFlags* flags) {
   command->add_flag("--ignore-eos", params->ignore_eos, "go on after an end-of-text token");
 }
 
-void CheckSampling(const SamplingFlags& flags) {
-  for (const std::string& stop : flags.stops) {
+void CheckSampling(SamplingFlags* flags) {
+  for (const std::string& stop : flags->stops) {
     if (stop.empty()) throw CLI::ValidationError("--stop", "must not be empty");
   }
-  if (const Status valid = Validate(flags.params); !valid) {
+  for (const std::string& breaker : flags->dry_breakers) {
+    if (breaker.empty()) throw CLI::ValidationError("--dry-breaker", "must not be empty");
+  }
+  for (const std::string& text : flags->logit_bias) {
+    const auto entry = ParseBias(text);
+    if (!entry) throw CLI::ValidationError(entry.error().where, entry.error().message);
+    flags->params.logit_bias.push_back(*entry);
+  }
+  if (!flags->allowed_ids.empty()) flags->params.allowed_ids = *ParseIds("--allowed-ids", flags->allowed_ids);
+  if (!flags->banned_ids.empty()) flags->params.banned_ids = *ParseIds("--banned-ids", flags->banned_ids);
+  if (const Status valid = Validate(flags->params); !valid) {
     std::string flag = "--" + valid.error().where;
     std::replace(flag.begin(), flag.end(), '_', '-');
     throw CLI::ValidationError(flag, valid.error().message);
   }
+}
+
+void ResolveSampling(const Session& session, SamplingFlags* flags) {
+  if (flags->params.dry_multiplier == 0 || !session.tokenizer) return;
+  const int64_t vocab = session.runner->model().info().vocab_size;
+  flags->params.dry_breaker_ids = text::TokensContaining(*session.tokenizer, flags->dry_breakers, vocab);
 }
 
 }  // namespace deepinfer::cli

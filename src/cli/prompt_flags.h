@@ -41,11 +41,16 @@ std::vector<int32_t> FixedPrompt(int64_t count, int64_t vocab, int64_t first = 0
 struct SamplingFlags {
   engine::SamplingParams params;
   std::vector<std::string> stops;
+  std::vector<std::string> logit_bias;  // "ID:BIAS"
+  std::string allowed_ids, banned_ids;  // "1,2,3"
+  std::vector<std::string> dry_breakers = {"\n", ":", "\"", "*"};
 };
 
 // Defaults are those in `flags`.
 void AddSamplingFlags(CLI::App* command, SamplingFlags* flags);
-// Throws CLI11's error for values that no model could accept.
-void CheckSampling(const SamplingFlags& flags);
+// Completes `params`; throws CLI11's error for values that no model could accept.
+void CheckSampling(SamplingFlags* flags);
+// What depends on the model: the ids of DRY's breakers.
+void ResolveSampling(const Session& session, SamplingFlags* flags);
 
 }  // namespace deepinfer::cli

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "text/pre_tokenizer_table.h"
+#include "text/token_search.h"
 #include "text/toy_vocab.h"
 
 namespace deepinfer::text {
@@ -319,6 +320,19 @@ TEST(HuggingFace, Refusals) {
   EXPECT_NE(error(dropout).find("dropout"), std::string::npos);
   EXPECT_NE(error(std::string(100000, '[')), "");
   EXPECT_EQ(Tokenizer::FromHuggingFaceFolder("/nonexistent").error().code, ErrorCode::kNotFound);
+}
+
+TEST(TokenSearchTest, FindsByText) {
+  const Tokenizer tokenizer = Make(ToyByteLevel("gpt-2").spec);
+  const std::vector<int32_t> ids = TokensContaining(tokenizer, {"ll", "33"}, tokenizer.vocab_size());
+  ASSERT_FALSE(ids.empty());
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string bytes = tokenizer.TokenBytes(id);
+    const bool holds = bytes.find("ll") != std::string::npos || bytes.find("33") != std::string::npos;
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), id), holds && !tokenizer.IsSpecial(id) ? 1 : 0) << bytes;
+  }
+  EXPECT_TRUE(TokensContaining(tokenizer, {"|"}, 3).empty()) << "special tokens, and a small vocabulary";
+  EXPECT_TRUE(TokensContaining(tokenizer, {}, tokenizer.vocab_size()).empty());
 }
 
 }  // namespace

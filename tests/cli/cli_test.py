@@ -27,7 +27,8 @@ from models import LLAMA, NAN, SCRIPTED  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("DEEPINFER_BIN", str(ROOT / "build/release/deepinfer"))
 REAL = Path(os.environ.get("DEEPINFER_MODELS_DIR") or ROOT / "build/assets") / "smollm2"
-GENERATE_FIELDS = ["prompt_ids", "ids", "text", "finish_reason", "logprobs", "timings", "compiles_after_ready"]
+GENERATE_FIELDS = ["prompt_ids", "ids", "text", "finish_reason", "logprobs", "prompt_logprobs", "timings",
+                   "compiles_after_ready"]
 TIMING_FIELDS = ["load_ms", "compile_ms", "ttft_ms", "prefill_tok_s", "decode_tok_s"]
 COMMANDS = ["serve", "generate", "chat", "logits", "perplexity", "tokenize", "detokenize", "compile", "export", "quantize",
             "inspect", "verify", "bench"]
@@ -243,6 +244,27 @@ class Generate(Case):
             self.assertEqual(entry["top"][0]["logprob"], entry["logprob"])
             self.assertLess(entry["logprob"], 0)
             self.assertGreaterEqual(entry["top"][0]["logprob"], entry["top"][1]["logprob"])
+
+    def test_bias_bans_and_penalties(self):
+        run = lambda *args: self.ok("generate", str(ORACLE), *SMALL, "--prompt-ids", "7,3,11", "--max-tokens", "12", *args)
+        plain = run().strip().split(",")
+        self.assertNotIn(plain[0], run("--banned-ids", plain[0]).strip().split(","))
+        self.assertEqual(set(run("--logit-bias", "42:100").strip().split(",")), {"42"})
+        self.assertEqual(set(run("--allowed-ids", "5, 6").strip().split(",")) - {"5", "6"}, set())
+        self.assertGreater(len(set(run("--frequency-penalty", "2", "--presence-penalty", "2").strip().split(","))), 6)
+        for args in (("--logit-bias", "42"), ("--logit-bias", "AI:1"), ("--logit-bias", "1:1000"),
+                     ("--logit-bias", "1:nan"), ("--typical-p", "0"), ("--min-tokens", "-1"), ("--dry-breaker", "")):
+            status, _, err = self.run_program("generate", str(ORACLE), "--prompt-ids", "7", *args)
+            self.assertNotEqual(status, 0, args)
+            self.assertIn(args[0], err)
+        self.assertIn("logit_bias", self.run_program("generate", str(ORACLE), *SMALL, "--prompt-ids", "7",
+                                                     "--logit-bias", "100000:1")[2])
+
+    def test_prompt_logprobs(self):
+        out = json.loads(self.ok("generate", str(ORACLE), *SMALL, "--prompt-ids", "7,3,11", "--max-tokens", "1",
+                                 "--prompt-logprobs", "2", "--json"))
+        self.assertEqual([None if e is None else e["id"] for e in out["prompt_logprobs"]], [None, 3, 11])
+        self.assertEqual(len(out["prompt_logprobs"][1]["top"]), 2)
 
     def test_seeds(self):
         run = lambda *more: [a["ids"] for a in self.lines(

@@ -76,6 +76,15 @@ runner::PlannedRow FullRow() {
   row.top_k = 40;
   row.top_p = 0.95f;
   row.min_p = 0.01f;
+  row.typical_p = 0.99f;
+  row.xtc_probability = 0.5f;
+  row.xtc_threshold = 0.1f;
+  row.xtc_uniform = 0.3f;
+  static const std::vector<uint32_t> mask(10000, 0xfffffff7);
+  static const std::vector<runner::Adjustment> adjustments = {{5, 1, 1.5f, 0.25f}, {9, -1, 1.0f, 0}};
+  row.token_mask = mask.data();
+  row.adjustments = &adjustments;
+  row.logprob_id = 7;
   row.uniform = 0.4f;
   row.want_logprobs = 20;
   return row;
