@@ -51,6 +51,15 @@ Status UseOtherText(const ServeFlags& flags, Session* session) {
   return session->tokenizer->UseChatTemplate(source, flags.chat_template);
 }
 
+// What structured output is made with; none where the tokenizer has no end of text.
+std::shared_ptr<const text::GrammarCompiler> GrammarsOf(const Session& session) {
+  if (!session.tokenizer) return nullptr;
+  auto grammars = text::GrammarCompiler::Create(*session.tokenizer, session.runner->model().info().vocab_size);
+  if (grammars) return std::make_shared<const text::GrammarCompiler>(std::move(*grammars));
+  spdlog::warn("no structured output: {}", grammars.error().ToString());
+  return nullptr;
+}
+
 Result<server::LoadedService> Load(const ServeFlags& flags, const BackendFactory& backends,
                                    std::function<void(const engine::EngineStats&)> on_step) {
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> opened, OpenSession(flags.model, backends));
@@ -60,7 +69,10 @@ Result<server::LoadedService> Load(const ServeFlags& flags, const BackendFactory
   engine::EngineOptions options;
   options.prefix_caching = flags.prefix_caching;
   server::LoadedService service;
-  service.owner = session;
+  const std::shared_ptr<const text::GrammarCompiler> grammars = GrammarsOf(*session);
+  service.owner = std::make_shared<std::pair<std::shared_ptr<Session>, std::shared_ptr<const text::GrammarCompiler>>>(
+      session, grammars);
+  service.model.grammars = grammars.get();
   service.engine = std::make_unique<engine::AsyncEngine>(
       std::make_unique<engine::Engine>(session->runner.get(), options), flags.max_queued_requests, std::move(on_step));
   service.model.name = flags.options.api.model_names.front();

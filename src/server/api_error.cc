@@ -66,6 +66,18 @@ HttpResponse ApiError::ToResponse() const {
   return response;
 }
 
+ApiError InWordsOfApi(const Error& error) {
+  constexpr std::pair<const char*, const char*> kNames[] = {{"allowed_ids", "allowed_token_ids"},
+                                                            {"banned_ids", "banned_token_ids"},
+                                                            {"dry_range", "dry_penalty_last_n"},
+                                                            {"grammar", "structured_outputs"}};
+  Error named = error;
+  for (const auto& [ours, theirs] : kNames) {
+    if (error.where == ours) named.where = theirs;
+  }
+  return ApiError(named);
+}
+
 tl::unexpected<ApiError> InvalidValue(const std::string& param, const std::string& reason) {
   return tl::unexpected(ApiError(400, "invalid_value", param, fmt::format("{}: {}", param, reason)));
 }

@@ -35,6 +35,8 @@ template <class T>
 using ApiResult = tl::expected<T, ApiError>;
 using ApiStatus = tl::expected<void, ApiError>;
 
+// An error of the engine's checks of a request, its parameters under the names that the API has for them.
+ApiError InWordsOfApi(const Error& error);
 // 400 with the code invalid_value; the message names the parameter.
 tl::unexpected<ApiError> InvalidValue(const std::string& param, const std::string& reason);
 tl::unexpected<ApiError> InvalidType(const std::string& param, const std::string& expected, const Json& got);

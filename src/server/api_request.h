@@ -12,6 +12,7 @@
 
 #include "engine/request.h"
 #include "server/api_error.h"
+#include "server/structured_output.h"
 #include "text/chat_template.h"
 
 namespace deepinfer::server {
@@ -29,6 +30,8 @@ struct ApiRequest {
   std::string cache_salt;
   std::vector<std::string> stop;
   std::vector<int32_t> stop_token_ids;
+  std::vector<std::string> dry_breakers;
+  std::optional<AskedGrammar> grammar;
   bool stream = false;
   bool include_usage = false;
   bool return_token_ids = false;

@@ -109,6 +109,45 @@ TEST(ApiRequestTest, ErrorsNameTheirPlace) {
   EXPECT_EQ(error(R"("frequency_penalty": 0)"), "accepted");
 }
 
+TEST(ApiRequestTest, ControlsOfSampling) {
+  const auto request = Parse(Chat(
+      R"("logit_bias": {"5": -100, "7": 2.5}, "allowed_token_ids": [1, 2], "banned_token_ids": [2], "min_tokens": 3,
+         "frequency_penalty": 0.5, "presence_penalty": -1, "repetition_penalty": 1.1, "typical_p": 0.9,
+         "xtc_probability": 0.5, "xtc_threshold": 0.2, "dry_multiplier": 0.8, "dry_penalty_last_n": 64,
+         "dry_sequence_breakers": ["."])"));
+  ASSERT_TRUE(request) << request.error().message;
+  const engine::SamplingParams& p = request->params;
+  ASSERT_EQ(p.logit_bias.size(), 2u);
+  EXPECT_EQ(p.logit_bias[1].id, 7);
+  EXPECT_EQ(p.logit_bias[1].bias, 2.5);
+  EXPECT_EQ(p.allowed_ids, (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(p.banned_ids, std::vector<int32_t>{2});
+  EXPECT_EQ(p.min_tokens, 3);
+  EXPECT_EQ(p.frequency_penalty, 0.5);
+  EXPECT_EQ(p.presence_penalty, -1);
+  EXPECT_EQ(p.repetition_penalty, 1.1);
+  EXPECT_EQ(p.typical_p, 0.9);
+  EXPECT_EQ(p.xtc_probability, 0.5);
+  EXPECT_EQ(p.dry_range, 64);
+  EXPECT_EQ(request->dry_breakers, std::vector<std::string>{"."});
+  EXPECT_EQ(Parse(Chat(R"("n": 1)"))->dry_breakers.size(), 4u);
+}
+
+TEST(ApiRequestTest, StructuredOutput) {
+  const auto asked = [](const std::string& fields) { return Parse(Chat(fields))->grammar; };
+  EXPECT_FALSE(asked(R"("response_format": {"type": "text"})"));
+  EXPECT_EQ(asked(R"("response_format": {"type": "json_object"})")->spec.kind, text::GrammarKind::kJsonObject);
+  const auto schema = asked(
+      R"("response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": {"type": "integer"}}})");
+  EXPECT_EQ(schema->param, "response_format.json_schema.schema");
+  EXPECT_EQ(schema->spec.kind, text::GrammarKind::kJsonSchema);
+  EXPECT_EQ(schema->spec.source, R"({"type":"integer"})");
+  EXPECT_EQ(asked(R"("structured_outputs": {"choice": ["a", "b"]})")->spec.choices.size(), 2u);
+  EXPECT_EQ(asked(R"("structured_outputs": {"regex": "[ab]+"})")->spec.kind, text::GrammarKind::kRegex);
+  EXPECT_EQ(asked(R"("guided_json": "{}")")->spec.source, "{}");
+  EXPECT_EQ(asked(R"("guided_grammar": "start: \"a\"")")->spec.kind, text::GrammarKind::kLark);
+}
+
 TEST(ApiRequestTest, BodiesAreLimited) {
   EXPECT_EQ(ParseBody("{\"a\": tru}").error().code, "invalid_json");
   EXPECT_NE(ParseBody("{\"a\": tru}").error().message.find("byte 10"), std::string::npos);

@@ -1,7 +1,6 @@
 #include "server/generation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <mutex>
 #include <random>
 #include <set>
@@ -17,7 +16,7 @@ std::string Event(const Json& json) {
 
 // What an answer that the engine broke off looks like to its client.
 ApiError ErrorOf(const engine::FinishEvent& event) {
-  if (event.error) return ApiError(*event.error);
+  if (event.error) return InWordsOfApi(*event.error);
   if (event.reason == engine::FinishReason::kDeadline) {
     return ApiError(504, "deadline_exceeded", "", "the request's deadline passed");
   }
@@ -33,26 +32,6 @@ bool IsAnswer(engine::FinishReason reason) {
 int64_t RandomSeed() {
   std::random_device device;
   return static_cast<int64_t>((static_cast<uint64_t>(device()) << 32) | device());
-}
-
-// The log-probability of `next` after these logits, and the best `count`.
-LogprobEntry PromptEntry(const float* logits, int64_t vocab, int32_t next, int32_t count) {
-  const float best = *std::max_element(logits, logits + vocab);
-  double sum = 0;
-  for (int64_t i = 0; i < vocab; ++i) sum += std::exp(static_cast<double>(logits[i]) - best);
-  const double base = best + std::log(sum);
-  LogprobEntry entry;
-  entry.id = next;
-  entry.logprob = static_cast<float>(logits[next] - base);
-  std::vector<int32_t> order(static_cast<size_t>(vocab));
-  for (int64_t i = 0; i < vocab; ++i) order[static_cast<size_t>(i)] = static_cast<int32_t>(i);
-  const auto end = order.begin() + std::min<int64_t>(count, vocab);
-  std::partial_sort(order.begin(), end, order.end(),
-                    [&](int32_t a, int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
-  for (auto id = order.begin(); id != end; ++id) {
-    entry.top.push_back({*id, static_cast<float>(logits[*id] - base)});
-  }
-  return entry;
 }
 
 }  // namespace
@@ -132,9 +111,13 @@ class Generation::Listener final : public engine::RequestObserver {
     return goes_on;
   }
 
-  void OnPromptLogits(int64_t position, const float* logits, int64_t vocab) override {
-    if (prompt_logprobs_ < 0 || position + 1 >= static_cast<int64_t>(prompt_.ids.size())) return;
-    AddPromptEntry(PromptEntry(logits, vocab, prompt_.ids[static_cast<size_t>(position) + 1], prompt_logprobs_));
+  void OnPromptLogprob(int64_t /*position*/, const engine::TokenEvent& event) override {
+    if (prompt_logprobs_ < 0) return;
+    LogprobEntry entry;
+    entry.id = event.id;
+    entry.logprob = event.logprob;
+    entry.top = event.top;
+    AddPromptEntry(std::move(entry));
   }
 
   void OnFinish(const engine::FinishEvent& event) override {
@@ -189,9 +172,11 @@ ApiResult<std::unique_ptr<PendingResponse>> Generation::Create(ApiRequest reques
   generation->unfinished_ = prompts.size() * n;
   generation->mailbox_ = std::make_shared<Mailbox>(generation->unfinished_, asked.stream);
   generation->whole_.resize(generation->unfinished_);
+  DI_ASSIGN_OR_RETURN(const std::shared_ptr<const TokenGrammar> grammar, CompileGrammar(asked, model));
   for (size_t i = 0; i < prompts.size(); ++i) {
     Part part;
     DI_ASSIGN_OR_RETURN(part.request, ToEngineRequest(asked, model, prompts[i], i));
+    part.request.grammar = grammar;
     std::vector<Choice> choices;
     for (size_t k = 0; k < n; ++k) {
       DI_ASSIGN_OR_RETURN(Choice choice, Choice::Create({model.tokenizer, asked.stop, part.request.stop_ids,

@@ -1,6 +1,7 @@
 // The table of the fields of /v1/chat/completions and /v1/completions: one row says the name, who takes it, and how it
 // is read.
 #include <algorithm>
+#include <charconv>
 
 #include "server/api_request.h"
 #include "server/json_values.h"
@@ -19,6 +20,8 @@ constexpr size_t kMaxStops = 32;
 constexpr size_t kMaxStopBytes = 1024;
 constexpr size_t kMaxPrompts = 128;
 constexpr int32_t kMaxTopLogprobs = 20;
+// As llama.cpp has them.
+const char* const kDryBreakers[] = {"\n", ":", "\"", "*"};
 
 using Reader = ApiStatus (*)(const Json& value, const std::string& name, Request* request);
 
@@ -43,12 +46,6 @@ template <class Inert>
 ApiStatus Only(bool inert, const std::string& name, const Inert& value) {
   if (inert) return {};
   return Unsupported(name, fmt::format("is not supported by this server; only {} is accepted", value));
-}
-
-ApiStatus OnlyZero(const Json& value, const std::string& name, Request*) {
-  double number = 0;
-  DI_RETURN_IF_ERROR(Read(value, name, &number));
-  return Only(number == 0, name, 0);
 }
 
 ApiStatus OnlyOne(const Json& value, const std::string& name, Request*) {
@@ -125,9 +122,48 @@ ApiStatus ServiceTier(const Json& value, const std::string& name, Request*) {
   return Only(value == "auto" || value == "default", name, "\"auto\" or \"default\"");
 }
 
-ApiStatus ResponseFormat(const Json& value, const std::string& name, Request*) {
+ApiStatus ResponseFormat(const Json& value, const std::string& name, Request* request) {
+  return ReadResponseFormat(value, name, &request->grammar);
+}
+
+ApiStatus StructuredOutputs(const Json& value, const std::string& name, Request* request) {
+  return ReadStructuredOutputs(value, name, &request->grammar);
+}
+
+ApiStatus Guided(const Json& value, const std::string& name, Request* request) {
+  return ReadGuided(value, name, name.substr(std::string("guided_").size()), &request->grammar);
+}
+
+// {"token id": bias}.
+ApiStatus LogitBias(const Json& value, const std::string& name, Request* request) {
   DI_RETURN_IF_ERROR(RequireObject(value, name));
-  return Only(value == Json({{"type", "text"}}), name, R"({"type": "text"})");
+  for (const auto& [key, member] : value.items()) {
+    const std::string place = name + "." + key;
+    engine::LogitBias entry;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), entry.id);
+    if (error != std::errc() || end != key.data() + key.size()) return InvalidValue(place, "is not a token id");
+    DI_RETURN_IF_ERROR(Read(member, place, &entry.bias));
+    request->params.logit_bias.push_back(entry);
+  }
+  return {};
+}
+
+// An empty list would leave no token.
+ApiStatus AllowedIds(const Json& value, const std::string& name, Request* request) {
+  DI_RETURN_IF_ERROR(Read(value, name, &request->params.allowed_ids));
+  return request->params.allowed_ids.empty() ? ApiStatus(InvalidValue(name, "is empty")) : ApiStatus();
+}
+
+ApiStatus DryBreakers(const Json& value, const std::string& name, Request* request) {
+  DI_RETURN_IF_ERROR(RequireArray(value, name));
+  if (value.size() > kMaxStops) return InvalidValue(name, fmt::format("has over {} strings", kMaxStops));
+  request->dry_breakers.clear();
+  for (size_t i = 0; i < value.size(); ++i) {
+    const std::string place = fmt::format("{}[{}]", name, i);
+    DI_RETURN_IF_ERROR(Read(value[i], place, &request->dry_breakers.emplace_back()));
+    if (request->dry_breakers.back().empty()) return InvalidValue(place, "must not be empty");
+  }
+  return {};
 }
 
 ApiStatus ToolChoice(const Json& value, const std::string& name, Request*) {
@@ -204,6 +240,27 @@ constexpr Field kFields[] = {
     {"top_p", kBoth, Sample<&Sampling::top_p>},
     {"top_k", kBoth, Sample<&Sampling::top_k>},
     {"min_p", kBoth, Sample<&Sampling::min_p>},
+    {"typical_p", kBoth, Sample<&Sampling::typical_p>},
+    {"xtc_probability", kBoth, Sample<&Sampling::xtc_probability>},
+    {"xtc_threshold", kBoth, Sample<&Sampling::xtc_threshold>},
+    {"frequency_penalty", kBoth, Sample<&Sampling::frequency_penalty>},
+    {"presence_penalty", kBoth, Sample<&Sampling::presence_penalty>},
+    {"repetition_penalty", kBoth, Sample<&Sampling::repetition_penalty>},
+    {"dry_multiplier", kBoth, Sample<&Sampling::dry_multiplier>},
+    {"dry_base", kBoth, Sample<&Sampling::dry_base>},
+    {"dry_allowed_length", kBoth, Sample<&Sampling::dry_allowed_length>},
+    {"dry_penalty_last_n", kBoth, Sample<&Sampling::dry_range>},
+    {"dry_sequence_breakers", kBoth, DryBreakers},
+    {"logit_bias", kBoth, LogitBias},
+    {"allowed_token_ids", kBoth, AllowedIds},
+    {"banned_token_ids", kBoth, Sample<&Sampling::banned_ids>},
+    {"min_tokens", kBoth, Sample<&Sampling::min_tokens>},
+    {"response_format", kBoth, ResponseFormat},
+    {"structured_outputs", kBoth, StructuredOutputs},
+    {"guided_json", kBoth, Guided},
+    {"guided_regex", kBoth, Guided},
+    {"guided_choice", kBoth, Guided},
+    {"guided_grammar", kBoth, Guided},
     {"seed", kBoth, Optional<&Request::seed>},
     {"n", kBoth, Into<&Request::n>},
     {"stop", kBoth, Stop},
@@ -228,19 +285,7 @@ constexpr Field kFields[] = {
     {"prompt_cache_key", kBoth, Note},
     {"service_tier", kBoth, ServiceTier},
     // Accepted only where they change nothing.
-    {"frequency_penalty", kBoth, OnlyZero},
-    {"presence_penalty", kBoth, OnlyZero},
-    {"repetition_penalty", kBoth, OnlyOne},
-    {"min_tokens", kBoth, OnlyZero},
-    {"logit_bias", kBoth, OnlyEmpty},
-    {"allowed_token_ids", kBoth, Nothing},
     {"bad_words", kBoth, OnlyEmpty},
-    {"response_format", kBoth, ResponseFormat},
-    {"structured_outputs", kBoth, Nothing},
-    {"guided_json", kBoth, Nothing},
-    {"guided_regex", kBoth, Nothing},
-    {"guided_choice", kBoth, Nothing},
-    {"guided_grammar", kBoth, Nothing},
     {"tools", kChat, OnlyEmpty},
     {"tool_choice", kChat, ToolChoice},
     {"parallel_tool_calls", kChat, OnlyBool<true>},
@@ -309,6 +354,7 @@ ApiStatus CheckTogether(const Json& body, Request* request) {
 ApiResult<ApiRequest> ParseApiRequest(const Json& body, Endpoint endpoint) {
   ApiRequest request;
   request.endpoint = endpoint;
+  request.dry_breakers.assign(std::begin(kDryBreakers), std::end(kDryBreakers));
   for (const auto& [name, value] : body.items()) {
     const Field* field = Find(name, static_cast<unsigned>(endpoint));
     if (field == nullptr) {
@@ -318,7 +364,7 @@ ApiResult<ApiRequest> ParseApiRequest(const Json& body, Endpoint endpoint) {
   }
   DI_RETURN_IF_ERROR(CheckTogether(body, &request));
   if (request.n < 1 || request.n > 128) return InvalidValue("n", fmt::format("must be 1 to 128, got {}", request.n));
-  DI_RETURN_IF_ERROR(engine::Validate(request.params));
+  if (const Status valid = engine::Validate(request.params); !valid) return tl::unexpected(InWordsOfApi(valid.error()));
   return request;
 }
 

@@ -1,6 +1,9 @@
 #include "server/served_model.h"
 
+#include <algorithm>
+
 #include "server/request_id.h"
+#include "text/token_search.h"
 
 namespace deepinfer::server {
 namespace {
@@ -54,7 +57,7 @@ ApiResult<Prompt> EncodeOne(const ApiRequest& request, const ServedModel& model,
 // The engine's refusal in the words of the API.
 ApiError Refusal(const Error& error, const ApiRequest& request, const ServedModel& model, const Prompt& prompt,
                  size_t index) {
-  ApiError refusal(error);
+  ApiError refusal = InWordsOfApi(error);
   const auto tokens = static_cast<int64_t>(prompt.ids.size());
   const bool too_long = tokens >= model.context && error.where == "prompt";
   const bool no_room =
@@ -90,6 +93,19 @@ ApiResult<std::vector<Prompt>> EncodePrompts(const ApiRequest& request, const Se
   return prompts;
 }
 
+ApiResult<std::shared_ptr<const TokenGrammar>> CompileGrammar(const ApiRequest& request, const ServedModel& model) {
+  if (!request.grammar) return nullptr;
+  const std::string& param = request.grammar->param;
+  if (model.grammars == nullptr) return Unsupported(param, "the model's tokenizer cannot constrain its output");
+  Result<std::shared_ptr<const TokenGrammar>> grammar = model.grammars->Compile(request.grammar->spec);
+  if (grammar) return std::move(*grammar);
+  ApiError error(grammar.error());
+  error.param = param;
+  error.message = fmt::format("{}: {}", param, grammar.error().ToString());
+  if (error.status == 429) error = ApiError(400, "invalid_value", param, error.message);  // too large a grammar
+  return tl::unexpected(std::move(error));
+}
+
 ApiResult<engine::GenerationRequest> ToEngineRequest(const ApiRequest& request, const ServedModel& model,
                                                      const Prompt& prompt, size_t index) {
   for (size_t i = 0; i < request.stop_token_ids.size(); ++i) {
@@ -109,7 +125,13 @@ ApiResult<engine::GenerationRequest> ToEngineRequest(const ApiRequest& request, 
   if (!request.params.ignore_eos) out.stop_ids = model.eos_ids;
   out.stop_ids.insert(out.stop_ids.end(), request.stop_token_ids.begin(), request.stop_token_ids.end());
   out.params.ignore_eos = false;  // what may end the answer is in stop_ids
-  out.prompt_logits = request.echo && (request.params.logprobs >= 0 || request.max_tokens == 0);
+  if (request.params.dry_multiplier > 0 && model.tokenizer != nullptr) {
+    out.params.dry_breaker_ids = text::TokensContaining(*model.tokenizer, request.dry_breakers, model.vocab);
+  }
+  // A request for nothing but its prompt still needs something to be computed for.
+  if (request.echo && (request.params.logprobs >= 0 || request.max_tokens == 0)) {
+    out.prompt_logprobs = std::max(request.params.logprobs, 0);
+  }
   if (const Status fits = model.engine->Check(out); !fits) {
     return tl::unexpected(Refusal(fits.error(), request, model, prompt, index));
   }

@@ -9,6 +9,7 @@
 #include "engine/async_engine.h"
 #include "server/api_error.h"
 #include "server/api_request.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
 
 namespace deepinfer::server {
@@ -16,7 +17,8 @@ namespace deepinfer::server {
 struct ServedModel {
   std::string name;  // the first of its names
   engine::AsyncEngine* engine = nullptr;
-  const text::Tokenizer* tokenizer = nullptr;  // null: token ids only
+  const text::Tokenizer* tokenizer = nullptr;       // null: token ids only
+  const text::GrammarCompiler* grammars = nullptr;  // null: no structured output
   std::vector<int32_t> eos_ids;
   int64_t context = 0;  // tokens
   int64_t vocab = 0;
@@ -31,8 +33,12 @@ struct Prompt {
 // The prompts of a request as token ids; those of a chat are one. 400 for what the model cannot take.
 ApiResult<std::vector<Prompt>> EncodePrompts(const ApiRequest& request, const ServedModel& model);
 
-// The engine's request for one of the prompts. 400 naming the parameter if it could never run: code
-// context_length_exceeded with n_prompt_tokens and n_ctx where it is too long.
+// The grammar that the answers must keep to, compiled; null if none was asked for. 400 naming the field and, in a
+// schema, the JSON pointer and keyword of what cannot be honoured.
+ApiResult<std::shared_ptr<const TokenGrammar>> CompileGrammar(const ApiRequest& request, const ServedModel& model);
+
+// The engine's request for one of the prompts, still without a grammar. 400 naming the parameter if it could never run:
+// code context_length_exceeded with n_prompt_tokens and n_ctx where it is too long.
 ApiResult<engine::GenerationRequest> ToEngineRequest(const ApiRequest& request, const ServedModel& model,
                                                      const Prompt& prompt, size_t index);
 

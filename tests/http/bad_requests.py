@@ -6,6 +6,7 @@ USER = [{"role": "user", "content": "hi"}]
 
 VALUE, TYPE, MISSING = "invalid_value", "invalid_type", "missing_required_parameter"
 UNKNOWN, UNSUPPORTED, JSON = "unknown_parameter", "unsupported_parameter", "invalid_json"
+CANNOT = "unsupported_value"
 TOO_LONG = "context_length_exceeded"
 
 
@@ -23,6 +24,10 @@ def messages(code, param, value, words=""):
 
 def both(code, param, words="", status=400, **fields):
     return [chat(code, param, words, status, **fields), text(code, param, words, status, **fields)]
+
+
+def schema(value):
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": value}}
 
 
 def raw(body, code=JSON, words="", path=CHAT):
@@ -104,6 +109,25 @@ CASES = [
     text(TYPE, "logprobs", logprobs=True), text(VALUE, "logprobs", logprobs=-1), text(TYPE, "echo", echo="yes"),
     # The template's arguments.
     chat(TYPE, "chat_template_kwargs", chat_template_kwargs=[1]), chat(TYPE, "add_generation_prompt", add_generation_prompt="no"),
+    # Controls of sampling.
+    *both(TYPE, "logit_bias", logit_bias=[1]), *both(VALUE, "logit_bias.x", logit_bias={"x": 1}), *both(TYPE, "logit_bias.1", logit_bias={"1": "a"}),
+    *both(VALUE, "logit_bias", "-100", logit_bias={"1": 101}), *both(VALUE, "logit_bias", logit_bias={str(V): 1}), *both(VALUE, "min_tokens", min_tokens=-1),
+    *both(VALUE, "min_tokens", min_tokens=5, max_tokens=4), *both(VALUE, "frequency_penalty", "2", frequency_penalty=2.5), *both(VALUE, "presence_penalty", presence_penalty=-3),
+    *both(VALUE, "repetition_penalty", repetition_penalty=0), *both(VALUE, "typical_p", typical_p=0), *both(VALUE, "xtc_probability", xtc_probability=2),
+    *both(VALUE, "xtc_threshold", xtc_threshold=0), *both(VALUE, "dry_multiplier", dry_multiplier=-1), *both(VALUE, "dry_base", dry_base=0.5),
+    *both(VALUE, "dry_allowed_length", dry_allowed_length=0), *both(VALUE, "dry_penalty_last_n", dry_penalty_last_n=-2), *both(TYPE, "dry_sequence_breakers", dry_sequence_breakers="x"),
+    *both(VALUE, "dry_sequence_breakers[0]", dry_sequence_breakers=[""]), *both(VALUE, "allowed_token_ids", allowed_token_ids=[]), *both(VALUE, "allowed_token_ids", allowed_token_ids=[V]),
+    *both(TYPE, "banned_token_ids", banned_token_ids=5), *both(VALUE, "banned_token_ids", allowed_token_ids=[1], banned_token_ids=[1]),
+    # Structured output.
+    *both(TYPE, "response_format", response_format="json"), *both(VALUE, "response_format.type", response_format={"type": "xml"}), *both(VALUE, "response_format.type", response_format={}),
+    *both(UNKNOWN, "response_format.x", response_format={"type": "text", "x": 1}), *both(MISSING, "response_format.json_schema", response_format={"type": "json_schema"}),
+    *both(MISSING, "response_format.json_schema.schema", response_format={"type": "json_schema", "json_schema": {"name": "x"}}),
+    *both(TYPE, "response_format.json_schema.schema", response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": 5}}),
+    *both(CANNOT, "response_format.json_schema.schema", "uniqueItems", response_format=schema({"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}})),
+    *both(CANNOT, "response_format.json_schema.schema", "/properties/a", response_format=schema({"properties": {"a": {"not": {"type": "null"}}}})),
+    *both(VALUE, "guided_json", guided_json="{"), *both(VALUE, "guided_regex", guided_regex="("), *both(VALUE, "guided_grammar", guided_grammar="start: nothing_such"),
+    *both(VALUE, "guided_choice", guided_choice=[]), *both(VALUE, "guided_choice[1]", guided_choice=["a", ""]), *both(TYPE, "guided_regex", guided_regex=5),
+    *both(VALUE, "guided_regex", "already", guided_choice=["a"], guided_regex="a"), *both(UNKNOWN, "structured_outputs.x", structured_outputs={"x": 1}),
     # What is known and not there.
     chat(UNSUPPORTED, "tools", tools=[{"type": "function", "function": {"name": "f"}}]), chat(UNSUPPORTED, "tool_choice", tool_choice="required"),
     chat(UNSUPPORTED, "store", store=True), chat(UNSUPPORTED, "audio", audio={}), chat(UNSUPPORTED, "modalities", modalities=["audio"]),

@@ -4,6 +4,7 @@
     DEEPINFER_BIN=build/release/deepinfer python3 tests/http/openai_test.py [-v] [Class.test]
 """
 import asyncio
+import json
 import os
 import sys
 import unittest
@@ -118,7 +119,31 @@ class Real(unittest.TestCase):
             again = client.chat.completions.create(**ask, n=2)
             self.assertEqual([c.message.content for c in again.choices], [streamed] * 2)
             self.assertGreater(again.usage.prompt_tokens_details.cached_tokens, 0)
+            self.structured(client)
             self.assertEqual(server.metric("deepinfer:compiles_after_ready"), 0)
+
+    def structured(self, client):
+        ask = {"model": "smollm2", "temperature": 0, "max_tokens": 64, "messages": [{"role": "user", "content": "Describe a cat."}]}
+        schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "legs": {"type": "integer", "minimum": 0, "maximum": 9},
+                                                   "wild": {"type": "boolean"}}, "required": ["name", "legs", "wild"], "additionalProperties": False}
+        asked = {"type": "json_schema", "json_schema": {"name": "animal", "strict": True, "schema": schema}}
+        text = client.chat.completions.create(**ask, response_format=asked).choices[0].message.content
+        value = json.loads(text)
+        self.assertEqual(list(value), ["name", "legs", "wild"])
+        self.assertLessEqual(len(value["name"]), 12)
+        self.assertIn(value["legs"], range(10))
+        self.assertIsInstance(value["wild"], bool)
+        self.assertEqual(text, json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+        choice = client.chat.completions.create(**ask, extra_body={"structured_outputs": {"choice": ["dog", "cat"]}})
+        self.assertIn(choice.choices[0].message.content, ("dog", "cat"))
+        number = client.chat.completions.create(**ask, extra_body={"guided_regex": "[0-9]{3}"}, n=2)
+        self.assertTrue(all(c.message.content.isdigit() and len(c.message.content) == 3 for c in number.choices))
+        with self.assertRaises(openai.BadRequestError) as refused:
+            client.chat.completions.create(**ask, response_format={"type": "json_schema", "json_schema": {
+                "name": "x", "schema": {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}}})
+        self.assertIn("/properties/a", refused.exception.message)
+        biased = client.chat.completions.create(**ask, extra_body={"allowed_token_ids": [198]}, logprobs=True)
+        self.assertEqual(set(biased.choices[0].message.content), {"\n"})
 
 
 if __name__ == "__main__":
