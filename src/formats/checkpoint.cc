@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "formats/byte_cursor.h"
+#include "formats/expert_tensors.h"
 #include "formats/gguf_check.h"
 #include "formats/gguf_split.h"
 #include "formats/quantised_tensors.h"
@@ -110,6 +111,7 @@ Status Checkpoint::OpenFolder() {
     }
   }
   DI_ASSIGN_OR_RETURN(tensors, AssembleQuantised(quantisation, std::move(tensors)));
+  DI_ASSIGN_OR_RETURN(tensors, JoinExperts(std::move(tensors)));
   for (CheckpointTensor& tensor : tensors) DI_RETURN_IF_ERROR(AddTensor(std::move(tensor)));
   return {};
 }

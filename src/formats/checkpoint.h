@@ -4,8 +4,8 @@
 // Names and shapes are the file's own. A tensor that this program cannot read is an error only when it is asked for.
 // Which tensors were asked for is recorded, so that a loader can refuse a file with tensors left over. Tensor data is
 // mapped, not read, and has no alignment. The codes and scales that a quantised folder keeps in tensors of their own
-// are one tensor here, under the name of the weight they stand for (quantised_tensors.h). Move-only. Thread-safe after
-// Open, Get and MarkUsed included.
+// are one tensor here, under the name of the weight they stand for (quantised_tensors.h), and so are the matrices of a
+// layer's experts (expert_tensors.h). Move-only. Thread-safe after Open, Get and MarkUsed included.
 #pragma once
 
 #include <atomic>

@@ -189,7 +189,7 @@ Result<Types> InferSlotIndices(const InferContext& c) {
 // caches
 Result<Types> InferRopeKvWrite(const InferContext& c) {
   if (c.operands.size() == 10) return TypeError(c, "needs the norms of both q and k or none");
-  for (const size_t i : {size_t{0}, size_t{1}, size_t{7}}) DI_RETURN_IF_ERROR(ExpectFloat(c, i));
+  for (const size_t i : {size_t{0}, size_t{1}}) DI_RETURN_IF_ERROR(ExpectFloat(c, i));
   DI_RETURN_IF_ERROR(ExpectRank(c, 0, 3));
   DI_RETURN_IF_ERROR(ExpectRank(c, 3, 2));
   DI_RETURN_IF_ERROR(ExpectRank(c, 7, 4));

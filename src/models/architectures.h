@@ -23,6 +23,7 @@ struct Architecture {
 extern const Architecture kLlama;
 extern const Architecture kQwen2;
 extern const Architecture kQwen3;
+extern const Architecture kQwen3Moe;
 extern const Architecture kGemma3;
 
 // For architectures without sliding layers: fails if the config has any.

@@ -7,6 +7,7 @@ namespace {
 
 // Far above any real model; products of two stay below 2^48.
 constexpr int64_t kMaxWidth = int64_t{1} << 24;
+constexpr int64_t kMaxStack = int64_t{1} << 28;
 constexpr int64_t kMaxLayers = 4096;
 constexpr int64_t kMaxPositions = int64_t{1} << 30;
 
@@ -72,6 +73,13 @@ Status Validate(const DecoderConfig& config, const std::string& where) {
   if (static_cast<int64_t>(config.layer_kinds.size()) != config.layers) {
     return MakeError(ErrorCode::kInvalidArgument, where, "{} layer types for {} layers", config.layer_kinds.size(),
                      config.layers);
+  }
+  if (const ExpertConfig& e = config.experts; e != ExpertConfig()) {
+    DI_RETURN_IF_ERROR(InRange(e.count, 1 << 16, "the number of experts", where));
+    DI_RETURN_IF_ERROR(InRange(e.used, e.count, "the number of experts of a token", where));
+    DI_RETURN_IF_ERROR(InRange(e.ffn, kMaxWidth, "the feed-forward size of an expert", where));
+    DI_RETURN_IF_ERROR(InRange(e.count * e.ffn, kMaxStack, "the width of all experts", where));
+    DI_RETURN_IF_ERROR(InRange(e.count * config.hidden, kMaxStack, "the outputs of all experts", where));
   }
   for (const LayerKind kind : config.layer_kinds) {
     if (kind == LayerKind::kSliding) {

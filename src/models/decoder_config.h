@@ -19,6 +19,16 @@ namespace deepinfer::models {
 
 enum class LayerKind : uint8_t { kFull, kSliding };
 
+// Feed-forward layers of experts, of which each token passes some. No experts: layers are dense.
+struct ExpertConfig {
+  int64_t count = 0;
+  int64_t used = 0;        // by each token
+  int64_t ffn = 0;         // of one expert
+  bool normalise = false;  // the weights of a token's experts sum to 1
+
+  bool operator==(const ExpertConfig&) const = default;
+};
+
 struct DecoderConfig {
   std::string architecture;
   int64_t hidden = 0;
@@ -40,7 +50,8 @@ struct DecoderConfig {
   bool tied = false;              // the head is the embedding
   bool rope_interleaved = false;  // pairs are (2i, 2i+1): GGUF's llama, whose q and k rows are permuted for it
   bool rope_factors = false;      // a tensor divides the inverse frequencies (rope_freqs.weight of GGUF files)
-  int64_t window = 0;             // of sliding layers: how many positions back, the token's own included
+  ExpertConfig experts;
+  int64_t window = 0;  // of sliding layers: how many positions back, the token's own included
   std::vector<LayerKind> layer_kinds;
   RopeConfig rope;          // of full layers
   RopeConfig rope_sliding;  // of sliding layers
@@ -60,11 +71,12 @@ struct HfDefaults {
   int64_t max_positions = 0;
   const char* activation = "silu";
   bool tied = false;
+  bool experts = false;  // the architecture has them
 };
 
 // Everything that the architectures share. The caller sets what is its own, then calls Validate.
 Result<DecoderConfig> ReadHf(const formats::HfConfig& config, const char* architecture, const HfDefaults& defaults);
-Result<DecoderConfig> ReadGguf(const formats::Checkpoint& checkpoint, const char* architecture);
+Result<DecoderConfig> ReadGguf(const formats::Checkpoint& checkpoint, const char* architecture, bool experts = false);
 
 // Fails if the node has the field with another value than `neutral` (null, false and 0 are one; an empty list is
 // neutral).

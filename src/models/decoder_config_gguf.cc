@@ -38,6 +38,8 @@ constexpr std::string_view kKnownKeys[] = {
     "rope.scaling.yarn_beta_fast",
     "rope.scaling.yarn_beta_slow",
 };
+// Of architectures with experts.
+constexpr std::string_view kExpertKeys[] = {"expert_count", "expert_used_count", "expert_feed_forward_length"};
 // Known, and accepted only with this value.
 struct Neutral {
   std::string_view key;
@@ -66,11 +68,12 @@ double AsNumber(const formats::GgufValue& value) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-Status CheckKeys(const GgufFile& file, const std::string& prefix) {
+Status CheckKeys(const GgufFile& file, const std::string& prefix, bool experts) {
   for (const auto& [key, value] : file.metadata()) {
     if (!key.starts_with(prefix)) continue;
     const std::string_view rest = std::string_view(key).substr(prefix.size());
-    if (std::find(std::begin(kKnownKeys), std::end(kKnownKeys), rest) != std::end(kKnownKeys)) continue;
+    if (std::ranges::find(kKnownKeys, rest) != std::end(kKnownKeys)) continue;
+    if (experts && std::ranges::find(kExpertKeys, rest) != std::end(kExpertKeys)) continue;
     const auto neutral = std::find_if(std::begin(kNeutralKeys), std::end(kNeutralKeys),
                                       [&](const Neutral& known) { return known.key == rest; });
     if (neutral != std::end(kNeutralKeys) && AsNumber(value) == neutral->value) continue;
@@ -153,10 +156,10 @@ Result<RopeConfig> ReadGgufRope(const GgufFile& file, const std::string& archite
   return rope;
 }
 
-Result<DecoderConfig> ReadGguf(const formats::Checkpoint& checkpoint, const char* architecture) {
+Result<DecoderConfig> ReadGguf(const formats::Checkpoint& checkpoint, const char* architecture, bool experts) {
   const GgufFile& file = *checkpoint.gguf();
   const std::string prefix = std::string(architecture) + ".";
-  DI_RETURN_IF_ERROR(CheckKeys(file, prefix));
+  DI_RETURN_IF_ERROR(CheckKeys(file, prefix, experts));
   DecoderConfig c;
   c.architecture = architecture;
   DI_ASSIGN_OR_RETURN(c.hidden, file.RequiredInt(prefix + "embedding_length"));
@@ -178,6 +181,12 @@ Result<DecoderConfig> ReadGguf(const formats::Checkpoint& checkpoint, const char
   DI_ASSIGN_OR_RETURN(c.eps, file.RequiredFloat(prefix + "attention.layer_norm_rms_epsilon"));
   DI_RETURN_IF_ERROR(ReadVocabulary(checkpoint, prefix, &c));
   DI_ASSIGN_OR_RETURN(c.rope, ReadGgufRope(file, architecture, c));
+  if (experts) {  // files of these architectures hold models that normalise
+    DI_ASSIGN_OR_RETURN(c.experts.count, file.RequiredInt(prefix + "expert_count"));
+    DI_ASSIGN_OR_RETURN(c.experts.used, file.RequiredInt(prefix + "expert_used_count"));
+    DI_ASSIGN_OR_RETURN(c.experts.ffn, file.RequiredInt(prefix + "expert_feed_forward_length"));
+    c.experts.normalise = true;
+  }
   c.activation = "silu";
   c.attention_scale = 1.0 / std::sqrt(static_cast<double>(c.head_dim));
   c.tied = checkpoint.Find("output.weight") == nullptr;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <string_view>
 
 #include "models/decoder_config.h"
 
@@ -178,6 +179,7 @@ Result<RopeConfig> ReadHfRope(const ConfigNode& node, const DecoderConfig& confi
 Result<DecoderConfig> ReadHf(const formats::HfConfig& config, const char* architecture, const HfDefaults& defaults) {
   const ConfigNode node = config.text();
   for (const Neutral& refused : kRefused) {
+    if (defaults.experts && std::string_view(refused.field) == "num_experts") continue;
     DI_RETURN_IF_ERROR(RefuseField(node, refused.field, refused.value));
     DI_RETURN_IF_ERROR(RefuseField(config.root(), refused.field, refused.value));
   }

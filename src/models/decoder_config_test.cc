@@ -190,14 +190,14 @@ TEST(DecoderConfigTest, BadNumbers) {
 
 TEST(DecoderConfigTest, UnknownArchitecture) {
   ExpectRefused("MambaForCausalLM", {},
-                "'MambaForCausalLM' is not supported; supported are: llama, qwen2, qwen3, gemma3");
+                "'MambaForCausalLM' is not supported; supported are: llama, qwen2, qwen3, qwen3moe, gemma3");
   json nameless = SmallConfig(kLlama, {{"architectures", nullptr}, {"model_type", "qwen3"}});
   EXPECT_EQ(ConfigOf(nameless).architecture, "qwen3");
 }
 
 TEST(DecoderConfigTest, OracleConfigs) {
   const std::filesystem::path root = std::string(DI_SOURCE_DIR) + "/tests/data/oracle";
-  for (const char* family : {"llama", "llama_tied", "qwen2", "qwen3", "qwen3_yarn", "gemma3"}) {
+  for (const char* family : {"llama", "llama_tied", "qwen2", "qwen3", "qwen3_yarn", "gemma3", "qwen3_moe"}) {
     for (const char* dtype : {"f32", "bf16"}) {
       const std::string folder = (root / (std::string(family) + "_" + dtype)).string();
       auto checkpoint = formats::Checkpoint::Open(folder);

@@ -78,6 +78,11 @@ Status AddGgufMetadata(const Model& model, formats::GgufWriter* writer) {
   writer->AddMetadata(prefix + "attention.key_length", Unsigned(c.head_dim));
   writer->AddMetadata(prefix + "attention.value_length", Unsigned(c.head_dim));
   writer->AddMetadata(prefix + "attention.layer_norm_rms_epsilon", static_cast<float>(c.eps));
+  if (c.experts.count > 0) {
+    writer->AddMetadata(prefix + "expert_count", Unsigned(c.experts.count));
+    writer->AddMetadata(prefix + "expert_used_count", Unsigned(c.experts.used));
+    writer->AddMetadata(prefix + "expert_feed_forward_length", Unsigned(c.experts.ffn));
+  }
   AddRope(c, writer);
   if (c.window > 0) AddSliding(c, writer);
   return {};
@@ -123,6 +128,7 @@ Status CheckGgufSaysTheSame(const Model& model, const Model& read_back, const st
       {"the scale of attention", Near(a->attention_scale, b->attention_scale)},
       {"the scale of embeddings", Near(a->embedding_scale, b->embedding_scale)},
       {"the activation", a->activation == b->activation},
+      {"the experts", a->experts == b->experts},
       {"the biases", a->qkv_bias == b->qkv_bias && a->o_bias == b->o_bias && a->mlp_bias == b->mlp_bias},
       {"the tied head", a->tied == b->tied},
       {"the kinds of layers", a->layer_kinds == b->layer_kinds && a->window == b->window},

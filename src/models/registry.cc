@@ -11,7 +11,7 @@ namespace deepinfer::models {
 namespace {
 
 // One row per architecture.
-const Architecture* const kArchitectures[] = {&kLlama, &kQwen2, &kQwen3, &kGemma3};
+const Architecture* const kArchitectures[] = {&kLlama, &kQwen2, &kQwen3, &kQwen3Moe, &kGemma3};
 
 constexpr size_t kNamesShown = 4;
 
@@ -65,6 +65,13 @@ std::string FullName(const formats::Checkpoint& checkpoint, const Model& model, 
   return own == weight ? weight : fmt::format("{} ({})", own, weight);
 }
 
+// The matrices of a layer's experts, one after the other, are one matrix of the graph.
+std::vector<int64_t> ShapeInGraph(const formats::CheckpointTensor& tensor, const WeightSpec& weight) {
+  const std::vector<int64_t>& own = tensor.shape;
+  const bool experts = weight.name.find(".experts.") != std::string::npos;
+  return experts && own.size() == 3 ? std::vector<int64_t>{own[0] * own[1], own[2]} : own;
+}
+
 Status BindWeights(const formats::Checkpoint& checkpoint, const std::map<std::string, std::string>& names,
                    LoadedModel* loaded) {
   for (const WeightSpec& weight : loaded->model->Weights()) {
@@ -76,7 +83,7 @@ Status BindWeights(const formats::Checkpoint& checkpoint, const std::map<std::st
           "the model needs it; the checkpoint does not have it");
     }
     DI_ASSIGN_OR_RETURN(const formats::CheckpointTensor* tensor, checkpoint.Get(it->second));
-    if (tensor->shape != weight.shape) {
+    if (ShapeInGraph(*tensor, weight) != weight.shape) {
       return MakeError(ErrorCode::kInvalidArgument, fmt::format("{}: tensor {}", tensor->file, tensor->name),
                        "its shape is [{}]; the config wants [{}]", fmt::join(tensor->shape, ","),
                        fmt::join(weight.shape, ","));

@@ -16,6 +16,9 @@ Status Divides(int64_t count, int64_t ranks, const char* what) {
 
 Result<DecoderConfig> ConfigOfRank(const DecoderConfig& config, int64_t ranks) {
   if (ranks < 1) return MakeError(ErrorCode::kInvalidArgument, kWhere, "must be positive, got {}", ranks);
+  if (ranks > 1 && config.experts.count > 0) {
+    return MakeError(ErrorCode::kUnsupported, kWhere, "experts are not divided among ranks");
+  }
   DI_RETURN_IF_ERROR(Divides(config.heads, ranks, "attention heads"));
   DI_RETURN_IF_ERROR(Divides(config.ffn, ranks, "feed-forward channels"));
   if (ranks % config.kv_heads != 0) DI_RETURN_IF_ERROR(Divides(config.kv_heads, ranks, "key/value heads"));

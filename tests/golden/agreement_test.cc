@@ -1,6 +1,6 @@
 // Real models on 2,000 tokens of ordinary English text: the CPU backend against the reference on the same file.
 //
-// The three go through the text chunk by chunk, side by side, so that no more than one chunk's logits are held.
+// All go through the text chunk by chunk, side by side, so that no more than one chunk's logits are held.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -48,12 +48,13 @@ struct Side {
 class AgreementTest : public ::testing::TestWithParam<std::string> {
  protected:
   static bool OpenSide(const std::string& path, const std::string& backend, DType dtype, Side* side,
-                       std::optional<DType> kv = std::nullopt) {
+                       std::optional<DType> kv = std::nullopt, Numerics numerics = Numerics::kNative) {
     OpenConfig config;
     config.backend = backend;
     config.threads = 2;
     config.options.activations = dtype;
     config.options.kv = kv;
+    config.options.numerics = numerics;
     config.options.max_model_len = 2048;
     config.options.max_num_seqs = kChunk;
     config.options.max_num_batched_tokens = kChunk;
@@ -96,14 +97,16 @@ TEST_P(AgreementTest, CpuAgreesWithTheReference) {
   Side reference;
   Side f32;
   Side bf16;
+  Side int8;
   ASSERT_TRUE(OpenSide(asset.path, "reference", DType::kF32, &reference));
   ASSERT_TRUE(OpenSide(asset.path, "cpu", DType::kF32, &f32));
   ASSERT_TRUE(OpenSide(asset.path, "cpu", DType::kBF16, &bf16));
+  ASSERT_TRUE(OpenSide(asset.path, "cpu", DType::kBF16, &int8, std::nullopt, Numerics::kInt8));
   const int64_t vocab = reference.runner->model().info().vocab_size;
-  Side* sides[] = {&f32, &bf16};
+  Side* sides[] = {&f32, &bf16, &int8};
   for (int64_t begin = 0; begin < kTokens; begin += kChunk) {
     const std::span<const int32_t> chunk(tokens->data() + begin, kChunk);
-    ASSERT_TRUE(reference.Run(chunk) && f32.Run(chunk) && bf16.Run(chunk));
+    ASSERT_TRUE(reference.Run(chunk) && f32.Run(chunk) && bf16.Run(chunk) && int8.Run(chunk));
     for (int64_t i = 0; i < kChunk; ++i) {
       const int32_t next = begin + i + 1 < kTokens ? (*tokens)[begin + i + 1] : -1;
       Accumulate(reference.logits + i * vocab, vocab, next, &reference, sides);
@@ -114,8 +117,10 @@ TEST_P(AgreementTest, CpuAgreesWithTheReference) {
   std::printf("%s: reference %.1f s, perplexity %.4f\n", GetParam().c_str(), reference.seconds, perplexity(reference));
   for (const Side* side : sides) {
     std::printf("%s: cpu %s %.1f s, perplexity %.4f, same best token %.2f %%, mean KL %.2e\n", GetParam().c_str(),
-                side == &f32 ? "f32" : "bf16", side->seconds, perplexity(*side), 100.0 * side->same_best / kTokens,
-                side->kl / kTokens);
+                side == &f32    ? "f32"
+                : side == &bf16 ? "bf16"
+                                : "int8",
+                side->seconds, perplexity(*side), 100.0 * side->same_best / kTokens, side->kl / kTokens);
   }
   EXPECT_GE(f32.same_best, static_cast<int64_t>(0.999 * kTokens));
   EXPECT_LE(f32.kl / kTokens, 1e-6);
@@ -123,6 +128,9 @@ TEST_P(AgreementTest, CpuAgreesWithTheReference) {
   EXPECT_GE(bf16.same_best, static_cast<int64_t>(0.98 * kTokens));
   EXPECT_LE(bf16.kl / kTokens, 1e-3);
   EXPECT_NEAR(perplexity(bf16) / perplexity(reference), 1, 0.01);
+  EXPECT_GE(int8.same_best, static_cast<int64_t>(0.95 * kTokens));
+  EXPECT_LE(int8.kl / kTokens, 5e-3);
+  EXPECT_NEAR(perplexity(int8) / perplexity(reference), 1, 0.02);
   // The text is English and the models know it: a broken model that agrees with itself is not enough.
   EXPECT_LT(perplexity(reference), 40);
 }

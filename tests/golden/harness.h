@@ -71,6 +71,7 @@ struct OracleCase {
 };
 std::string OracleFolder(const std::string& name);
 std::vector<OracleCase> LoadOracle(const std::string& name);
+inline const char* const kExpertCheckpoints[] = {"qwen3_moe_f32", "qwen3_moe_bf16"};
 inline const char* const kFamilies[] = {"llama", "llama_tied", "qwen2", "qwen3", "qwen3_yarn", "gemma3"};
 
 // tests/data/goldens.

@@ -150,6 +150,8 @@ std::vector<Param> Params() {
     params.push_back({std::string(family) + "_f32", DType::kF32});
     params.push_back({std::string(family) + "_bf16", DType::kBF16});
   }
+  params.push_back({"qwen3_moe_f32", DType::kF32});
+  params.push_back({"qwen3_moe_bf16", DType::kBF16});
   for (const DType kv : {DType::kF16, DType::kF8E4M3, DType::kI8}) {
     params.push_back({"llama_f32", DType::kF32, kv});
     params.push_back({"gemma3_bf16", DType::kBF16, kv});

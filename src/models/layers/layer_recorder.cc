@@ -113,4 +113,16 @@ Value LayerRecorder::Mlp(Value x) {
   return SumLinear(hidden, "mlp.down_proj", c.hidden, c.ffn, c.mlp_bias);
 }
 
+Value LayerRecorder::Experts(Value x) {
+  const DecoderConfig& c = config_;
+  const ExpertConfig& e = c.experts;
+  const Value router = Weight("mlp.gate.weight", {e.count, c.hidden}, Split::kNone);
+  const Value logits = b_->Emit(Op::kLinear, {x, router}, {{"dtype", std::string("f32")}});
+  const Value gate = Weight("mlp.experts.gate_proj.weight", {e.count * e.ffn, c.hidden}, Split::kNone);
+  const Value up = Weight("mlp.experts.up_proj.weight", {e.count * e.ffn, c.hidden}, Split::kNone);
+  const Value down = Weight("mlp.experts.down_proj.weight", {e.count * c.hidden, e.ffn}, Split::kNone);
+  return b_->Emit(Op::kMoe, {x, logits, gate, up, down},
+                  {{"activation", c.activation}, {"top_k", e.used}, {"normalise", int64_t{e.normalise}}});
+}
+
 }  // namespace deepinfer::models

@@ -41,6 +41,8 @@ class LayerRecorder {
   ir::Value Attention(ir::Value x, bool qk_norm);
   // down(activation(gate(x)) * up(x)).
   ir::Value Mlp(ir::Value x);
+  // The sum of what the most probable experts of a token give, weighted; each is such a feed-forward part. One rank.
+  ir::Value Experts(ir::Value x);
   ir::Value Add(ir::Value a, ir::Value b) { return b_->Emit(ir::Op::kAdd, {a, b}); }
 
   // In order of first use, which is the order of the function's last inputs. Names are within the layer.

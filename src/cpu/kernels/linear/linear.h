@@ -12,10 +12,12 @@
 // chain of fused multiply-adds (portable: multiply, then add) runs over k. Portable numerics: with x in bf16 weights
 // are decoded to f32, rounded to bf16 (to nearest, ties to even) and summed in the order of AMX's tile product, two
 // chains for 32 k (tile_order.inc); with x in f32 they are the f32 core with FMA. AMX kernels have that order in native
-// mode, too, but f16 and f32 weights, which rounding would harm, keep the f32 core there. For a given kernel every
-// output element is computed in that one order, whatever m, the column range, other rows, or the number of threads:
-// results are bit-equal. Then value = sum + bias; y = round(value), or, with a residual, y = round(residual +
-// round(value)): the same bits as separate ops.
+// mode, too, but f16 and f32 weights, which rounding would harm, keep the f32 core there. int8 core: x becomes blocks
+// of 32 integers in [-127, 127] times amax / 127, whose products with the weights' codes are summed exactly; a block is
+// scaled in f32 and added in one order that is the same on every ISA (int8_core.inc). For a given kernel every output
+// element is computed in that one order, whatever m, the column range, other rows, or the number of threads: results
+// are bit-equal. Then value = sum + bias; y = round(value), or, with a residual, y = round(residual + round(value)):
+// the same bits as separate ops.
 //
 // Threads: Run writes only the columns it is given, so members of a team call it with disjoint column ranges and their
 // own scratch; no barriers inside. Nothing here allocates. Arguments are the caller's own: wrong ones are bugs
@@ -120,9 +122,10 @@ void DecodePackedRow(Encoding encoding, const void* packed, int64_t n, int64_t k
 // Scratch of one thread for any m up to max_m.
 size_t LinearScratchBytes(const LinearKernel& kernel, int64_t max_m, int64_t k);
 
-// What a kernel derives from x before it starts (block sums, or x widened to f32 and padded); 0 where there is nothing.
-// Optional: with many threads and large m, members prepare disjoint rows into one buffer (64-byte aligned), meet at a
-// barrier, and pass it as LinearArgs::prepared. With two threads preparing inside Run costs less than a barrier.
+// What a kernel derives from x before it starts (block sums, x widened to f32 and padded, or x in 8-bit blocks); 0
+// where there is nothing. Optional: with many threads and large m, members prepare disjoint rows into one buffer
+// (64-byte aligned), meet at a barrier, and pass it as LinearArgs::prepared. With two threads preparing inside Run
+// costs less than a barrier.
 size_t PreparedLinearBytes(const LinearKernel& kernel, int64_t m, int64_t k);
 void PrepareLinear(const LinearKernel& kernel, const void* x, int64_t ldx, int64_t row_begin, int64_t row_end,
                    int64_t k, void* prepared);
