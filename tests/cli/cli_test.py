@@ -246,25 +246,54 @@ class Generate(Case):
             self.assertGreaterEqual(entry["top"][0]["logprob"], entry["top"][1]["logprob"])
 
     def test_bias_bans_and_penalties(self):
-        run = lambda *args: self.ok("generate", str(ORACLE), *SMALL, "--prompt-ids", "7,3,11", "--max-tokens", "12", *args)
-        plain = run().strip().split(",")
-        self.assertNotIn(plain[0], run("--banned-ids", plain[0]).strip().split(","))
-        self.assertEqual(set(run("--logit-bias", "42:100").strip().split(",")), {"42"})
-        self.assertEqual(set(run("--allowed-ids", "5, 6").strip().split(",")) - {"5", "6"}, set())
-        self.assertGreater(len(set(run("--frequency-penalty", "2", "--presence-penalty", "2").strip().split(","))), 6)
-        for args in (("--logit-bias", "42"), ("--logit-bias", "AI:1"), ("--logit-bias", "1:1000"),
-                     ("--logit-bias", "1:nan"), ("--typical-p", "0"), ("--min-tokens", "-1"), ("--dry-breaker", "")):
-            status, _, err = self.run_program("generate", str(ORACLE), "--prompt-ids", "7", *args)
-            self.assertNotEqual(status, 0, args)
-            self.assertIn(args[0], err)
-        self.assertIn("logit_bias", self.run_program("generate", str(ORACLE), *SMALL, "--prompt-ids", "7",
-                                                     "--logit-bias", "100000:1")[2])
+        def ids(*arguments):
+            return self.ok("generate", LLAMA, *SMALL, "--prompt-ids", "7,3,11", "--max-tokens", "12", *arguments).strip().split(",")
+
+        first = ids()[0]
+        self.assertNotIn(first, ids("--banned-ids", first))
+        self.assertEqual(set(ids("--logit-bias", "42:100")), {"42"})
+        self.assertLessEqual(set(ids("--allowed-ids", "5, 6")), {"5", "6"})
+        self.assertGreater(len(set(ids("--frequency-penalty", "2", "--presence-penalty", "2"))), 6)
+        for flag, value in (("--logit-bias", "42"), ("--logit-bias", "AI:1"), ("--logit-bias", "1:1000"),
+                            ("--logit-bias", "1:nan"), ("--typical-p", "0"), ("--min-tokens", "-1"), ("--dry-breaker", "")):
+            self.usage("generate", LLAMA, "--prompt-ids", "7", flag, value, says=flag)
+        self.assertIn("logit_bias", self.error("generate", LLAMA, *SMALL, "--prompt-ids", "7", "--logit-bias", "100000:1"))
 
     def test_prompt_logprobs(self):
-        out = json.loads(self.ok("generate", str(ORACLE), *SMALL, "--prompt-ids", "7,3,11", "--max-tokens", "1",
-                                 "--prompt-logprobs", "2", "--json"))
-        self.assertEqual([None if e is None else e["id"] for e in out["prompt_logprobs"]], [None, 3, 11])
-        self.assertEqual(len(out["prompt_logprobs"][1]["top"]), 2)
+        (answer,) = self.lines("generate", LLAMA, *SMALL, "--prompt-ids", "7,3,11", "--max-tokens", "1",
+                               "--prompt-logprobs", "2", "--json")
+        first, *rest = answer["prompt_logprobs"]
+        self.assertIsNone(first)
+        self.assertEqual([entry["id"] for entry in rest], [3, 11])
+        self.assertEqual(len(rest[0]["top"]), 2)
+
+    def test_structured_output(self):
+        schema = self.folder / "schema.json"
+        schema.write_text(json.dumps({"type": "object", "required": ["city", "size"], "additionalProperties": False,
+                                      "properties": {"city": {"type": "string", "maxLength": 12},
+                                                     "size": {"type": "integer", "minimum": 1, "maximum": 99}}}))
+        lark = self.folder / "list.lark"
+        lark.write_text('start: "[" WORD ("," WORD)* "]"\nWORD: /[a-z]{2,4}/\n')
+        bad = self.folder / "bad.json"
+        bad.write_text('{"properties": {"a": {"not": {}}}}')
+        if not REAL.exists():
+            message = self.error("generate", LLAMA, *SMALL, "--prompt-ids", "7", "--json-schema", schema)
+            self.assertIn("--json-schema", message)
+            self.skipTest("no real tokenizer")
+        for temperature in ("0", "1.5"):
+            def text(*arguments):
+                return self.lines("generate", REAL, *SMALL, "--prompt", "A city:", "--max-tokens", "120",
+                                  "--temperature", temperature, "--seed", "5", *arguments, "--json")[0]["text"]
+
+            value = json.loads(text("--json-schema", schema))
+            self.assertEqual(set(value), {"city", "size"})
+            self.assertTrue(1 <= value["size"] <= 99)
+            self.assertLessEqual(len(value["city"]), 12)
+            self.assertIn(text("--choice", "Paris", "--choice", "Rome"), ("Paris", "Rome"))
+            self.assertRegex(text("--regex", "[A-Z][a-z]{3,6}!"), r"\A[A-Z][a-z]{3,6}!\Z")
+            self.assertRegex(text("--grammar", lark, "--logit-bias", "95:1"), r"\A\[[a-z]{2,4}(,[a-z]{2,4})*\]?")
+        self.assertIn("/properties/a/not", self.error("generate", REAL, *SMALL, "--prompt", "x", "--json-schema", bad))
+        self.usage("generate", REAL, "--prompt", "x", "--json-object", "--regex", "a", says="--regex")
 
     def test_seeds(self):
         run = lambda *more: [a["ids"] for a in self.lines(
