@@ -72,7 +72,10 @@ TEST(FixedOrder, Sampling) {
   const int64_t vocabulary = 5003, rows = 40, kmax = 5;
   const std::vector<float> logits = RandomFloats(rows * vocabulary, 1, 4);
   std::vector<float> temperature(rows, 0.8f), top_p(rows, 0.9f), min_p(rows, 0.01f), uniforms;
+  std::vector<float> typical_p(rows, 1.0f), xtc_probability(rows, 0.0f);
   std::vector<int32_t> top_k(rows, 0), want(rows, kmax);
+  const std::vector<int32_t> none(rows, 0);
+  for (int64_t r = 0; r < rows; r += 3) typical_p[r] = 0.8f, xtc_probability[r] = 0.5f;
   for (int64_t r = 0; r < rows; ++r) uniforms.push_back(static_cast<float>(r) / rows);
   for (int64_t r = 0; r < rows; r += 2) top_p[r] = 1.0f, top_k[r] = 40;
   ExpectSameOnEveryIsa([&](Isa isa) {
@@ -87,7 +90,11 @@ TEST(FixedOrder, Sampling) {
     args.top_k = top_k.data();
     args.top_p = top_p.data();
     args.min_p = min_p.data();
-    args.uniforms = uniforms.data();
+    args.typical_p = typical_p.data();
+    args.xtc_probability = xtc_probability.data();
+    args.xtc_threshold = min_p.data();
+    args.uniforms = args.xtc_uniforms = uniforms.data();
+    args.has_mask = args.num_adjustments = none.data();
     args.ids = ids.data();
     TopLogprobsArgs top;
     top.logits = logits.data();
