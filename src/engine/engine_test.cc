@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -365,7 +366,7 @@ TEST(EngineTest, InvalidRequestsNameTheParameter) {
 // Passes everything on, but for the steps it is told to fail.
 class FailingExecutable : public backend::Executable {
  public:
-  FailingExecutable(std::unique_ptr<backend::Executable> inner, const bool* fail)
+  FailingExecutable(std::unique_ptr<backend::Executable> inner, const std::atomic<bool>* fail)
       : inner_(std::move(inner)), fail_(fail) {}
   Status Capture(const backend::StepIo& io) override { return inner_->Capture(io); }
   Status Run(const backend::StepIo& io) override {
@@ -377,12 +378,12 @@ class FailingExecutable : public backend::Executable {
 
  private:
   std::unique_ptr<backend::Executable> inner_;
-  const bool* fail_;
+  const std::atomic<bool>* fail_;
 };
 
 class FailingBackend : public cpu::CpuBackend {
  public:
-  explicit FailingBackend(const bool* fail) : CpuBackend({1, *SelectIsa(""), ""}), fail_(fail) {}
+  explicit FailingBackend(const std::atomic<bool>* fail) : CpuBackend({1, *SelectIsa(""), ""}), fail_(fail) {}
   Result<std::unique_ptr<backend::Executable>> Compile(const ir::Module& module,
                                                        const backend::CompileOptions& options) override {
     DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Executable> inner, CpuBackend::Compile(module, options));
@@ -390,30 +391,35 @@ class FailingBackend : public cpu::CpuBackend {
   }
 
  private:
-  const bool* fail_;
+  const std::atomic<bool>* fail_;
 };
 
 TEST(EngineTest, AFailedStepEndsOnlyTheRequestsInIt) {
-  bool fail = false;
+  std::atomic<bool> fail = false;
   const formats::TempFolder folder;
   auto backend = std::make_unique<FailingBackend>(&fail);
   auto loaded = runner::LoadModel("synthetic:" + folder.Write("s.json", FiveScripts().dump()), backend->caps(), {});
   ASSERT_TRUE(loaded);
   auto runner = runner::ModelRunner::Create(std::move(*loaded), std::move(backend), SmallOptions(1, 32));
   ASSERT_TRUE(runner) << runner.error().ToString();
-  Engine engine(runner->get(), Checked(/*async_stepping=*/false));
-  std::vector<Recorder> recorders(2);
-  ASSERT_TRUE(engine.Add(ScriptRequest(4, 5), &recorders[0]));
-  ASSERT_TRUE(engine.Add(ScriptRequest(3, 5), &recorders[1]));  // waits: there is one slot
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(engine.Step());
-  fail = true;
-  ASSERT_TRUE(engine.Step());
-  fail = false;
-  RunChecked(&engine);
-  EXPECT_EQ(recorders[0].answer.reason, FinishReason::kError);
-  ASSERT_TRUE(recorders[0].answer.error);
-  EXPECT_EQ(recorders[0].answer.error->message, "this step fails");
-  EXPECT_EQ(recorders[1].answer.tokens, Expected(FiveScripts(), Prompt(3, 5), -1));
+  for (const bool async : {false, true}) {
+    Engine engine(runner->get(), Checked(async));
+    std::vector<Recorder> recorders(2);
+    ASSERT_TRUE(engine.Add(ScriptRequest(4, 5), &recorders[0]));
+    ASSERT_TRUE(engine.Add(ScriptRequest(3, 5), &recorders[1]));  // waits: there is one slot
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(engine.Step());
+    fail = true;
+    ASSERT_TRUE(engine.Step());
+    while (!recorders[0].finished()) ASSERT_TRUE(engine.Step());  // what had run before is handed out first
+    fail = false;
+    ASSERT_TRUE(recorders[0].finished());
+    RunChecked(&engine);
+    EXPECT_EQ(recorders[0].answer.reason, FinishReason::kError);
+    ASSERT_TRUE(recorders[0].answer.error);
+    EXPECT_EQ(recorders[0].answer.error->message, "this step fails");
+    EXPECT_EQ(recorders[1].answer.tokens, Expected(FiveScripts(), Prompt(3, 5), -1));
+    EXPECT_GE(engine.stats().failed_steps, 1);
+  }
 }
 
 TEST(EngineTest, TwoThreads) {

@@ -85,6 +85,21 @@ TEST_P(PrefixTest, TheNextTurnFindsTheAnswerToo) {
   }
 }
 
+// Parts of a known prompt, with holes between them: what comes after a hole is another context.
+TEST_P(PrefixTest, PartsBehindAHoleAreComputed) {
+  const Ids whole = Range(2, 112);
+  GenerationRequest holes = Plain({}, 10);
+  for (const auto& [first, last] : {std::pair(0, 32), std::pair(48, 64), std::pair(64, 80), std::pair(96, 112)}) {
+    holes.prompt.insert(holes.prompt.end(), whole.begin() + first, whole.begin() + last);
+  }
+  const Answer cold = Cold(holes);
+  Engine engine(runner_.get(), Checked());
+  RunOn(&engine, Plain(whole, 10));
+  const Answer warm = RunOn(&engine, holes);
+  ExpectSameAnswer(warm, cold);
+  EXPECT_EQ(warm.finish.cached_tokens, 32);
+}
+
 TEST_P(PrefixTest, OthersRunBesideAHit) {
   const Ids common = Range(9, 64);
   std::vector<GenerationRequest> requests;
