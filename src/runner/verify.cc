@@ -77,6 +77,7 @@ Status TraceRunner::Compile() {
   limits.requests = 1;
   limits.max_blocks = sizes_.max_blocks;
   limits.vocab = vocab();
+  limits.adjustments = models::AdjustmentsPerRow(sizes_.ShapeFor(models::Phase::kDecode, 1), limits.vocab);
   DI_ASSIGN_OR_RETURN(buffers_, StepBuffers::Create(limits));
   io_.metadata = buffers_->metadata();
   io_.outputs = buffers_->outputs();
