@@ -12,6 +12,9 @@ class AsyncEngine::Relay : public RequestObserver {
   void OnPromptLogits(int64_t position, const float* logits, int64_t vocab) override {
     observer_->OnPromptLogits(position, logits, vocab);
   }
+  void OnPromptLogprob(int64_t position, const TokenEvent& event) override {
+    observer_->OnPromptLogprob(position, event);
+  }
   void OnFinish(const FinishEvent& event) override {
     if (event.last) ended_->push_back(id_);
     observer_->OnFinish(event);

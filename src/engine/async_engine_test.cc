@@ -22,11 +22,19 @@ class Watcher : public RequestObserver {
     }
     return true;
   }
+  void OnPromptLogits(int64_t position, const float* /*logits*/, int64_t /*vocab*/) override {
+    logits_at.push_back(position);
+  }
+  void OnPromptLogprob(int64_t position, const TokenEvent& event) override {
+    logprob_at.push_back(position);
+    prompt_ids.push_back(event.id);
+  }
   void OnFinish(const FinishEvent& event) override {
     if (event.last) finished.set_value(event);
   }
 
-  Ids ids;  // to be read after `finished`
+  Ids ids, prompt_ids;  // to be read after `finished`
+  std::vector<int64_t> logits_at, logprob_at;
   std::promise<void> started;
   std::promise<FinishEvent> finished;
   std::shared_future<void> gate;
@@ -43,6 +51,21 @@ class AsyncEngineTest : public testing::Test {
   std::unique_ptr<runner::ModelRunner> runner_;
   std::atomic<int64_t> last_running_{0};
 };
+
+TEST_F(AsyncEngineTest, WhatIsSaidOfThePromptArrives) {
+  const auto engine = Make();
+  GenerationRequest request = ScriptRequest(1, 4, 2);
+  request.prompt_logits = true;
+  request.prompt_logprobs = 0;
+  const Ids prompt = request.prompt;
+  auto watcher = std::make_shared<Watcher>();
+  auto finished = watcher->finished.get_future();
+  ASSERT_TRUE(engine->Submit(std::move(request), watcher));
+  EXPECT_EQ(finished.get().reason, FinishReason::kLength);
+  EXPECT_EQ(watcher->logits_at, (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(watcher->logprob_at, (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(watcher->prompt_ids, Ids(prompt.begin() + 1, prompt.end()));
+}
 
 TEST_F(AsyncEngineTest, RequestsFromManyThreads) {
   const auto engine = Make();
