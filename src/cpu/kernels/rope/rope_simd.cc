@@ -22,10 +22,32 @@ DI_INLINE void RotateHalves(const T* x, T* out, const float* cos, const float* s
   }
 }
 
-// One pair after the other in the vector's first two lanes: only older checkpoints are interleaved.
+// Lanes 0, 0, 1, 1, ... of the kLanes / 2 floats at p.
+DI_INLINE F LoadTwice(const float* p) {
+  float halves[kLanes] = {};
+  memcpy(halves, p, sizeof halves / 2);
+  I lanes;
+  for (int i = 0; i < kLanes; ++i) lanes[i] = i / 2;
+  return __builtin_shuffle(Load(halves), lanes);
+}
+DI_INLINE F SwapPairs(F v) {
+  I lanes;
+  for (int i = 0; i < kLanes; ++i) lanes[i] = i ^ 1;
+  return __builtin_shuffle(v, lanes);
+}
+
+// Pairs side by side, as llama's GGUF files have them: x * cos + swapped x * (-sin, sin, ...), whose products and sum
+// round as those of each element do.
 template <class T>
 DI_INLINE void RotatePairs(const T* x, T* out, const float* cos, const float* sin, int64_t half) {
-  for (int64_t i = 0; i < half; ++i) {
+  U minus;
+  for (int i = 0; i < kLanes; ++i) minus[i] = i % 2 == 0 ? 0x80000000u : 0;
+  int64_t i = 0;
+  for (; i + kLanes / 2 <= half; i += kLanes / 2) {
+    const F v = Load(x + 2 * i), s = (F)((U)LoadTwice(sin + i) ^ minus);
+    Store(out + 2 * i, v * LoadTwice(cos + i) + SwapPairs(v) * s);
+  }
+  for (; i < half; ++i) {
     const F pair = LoadPart(x + 2 * i, 2, 0.0f);
     F turned{};
     turned[0] = pair[0] * cos[i] - pair[1] * sin[i];
