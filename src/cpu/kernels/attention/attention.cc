@@ -7,7 +7,8 @@
 
 namespace deepinfer {
 
-DI_DECLARE_FIXED_TABLE(AttentionTable, kAttention);
+DI_DECLARE_ISA_TABLE(AttentionTable, kAttention);
+extern const AttentionTable kAttentionPortableFixed;  // with FMA, as all others but the portable one
 #if defined(__x86_64__)
 extern const AttentionTable kAttentionAvx512Bf16;
 #endif
@@ -165,30 +166,19 @@ class Share {
   int64_t total_ = 0;
 };
 
-const AttentionTable& TableOf(int isa_class) {
-#if defined(__x86_64__)
-  if (isa_class == 3) return kAttentionAvx512Bf16;
-  if (isa_class == 2) return kAttentionAvx512;
-  if (isa_class == 1) return kAttentionAvx2;
-  if (isa_class == 5) return kAttentionAvx2Fixed;
-#endif
-  if (isa_class == 4) return kAttentionPortableFixed;
-  return kAttentionPortable;
-}
-
-template <int isa_class, int activation, int cache>
+template <const AttentionTable& table, int activation, int cache>
 void Run(const PagedAttentionArgs& args, int member, int members) {
-  Share(TableOf(isa_class).by_type[activation][cache], args, member, members).Run();
+  Share(table.by_type[activation][cache], args, member, members).Run();
 }
 
-template <int isa_class>
+template <const AttentionTable& table>
 AttentionKernels Choose(int activation, int cache) {
   using Fn = void (*)(const PagedAttentionArgs&, int, int);
   static constexpr Fn kRun[2][5] = {
-      {Run<isa_class, 0, 0>, Run<isa_class, 0, 1>, Run<isa_class, 0, 2>, Run<isa_class, 0, 3>, Run<isa_class, 0, 4>},
-      {Run<isa_class, 1, 0>, Run<isa_class, 1, 1>, Run<isa_class, 1, 2>, Run<isa_class, 1, 3>, Run<isa_class, 1, 4>},
+      {Run<table, 0, 0>, Run<table, 0, 1>, Run<table, 0, 2>, Run<table, 0, 3>, Run<table, 0, 4>},
+      {Run<table, 1, 0>, Run<table, 1, 1>, Run<table, 1, 2>, Run<table, 1, 3>, Run<table, 1, 4>},
   };
-  return {TableOf(isa_class).by_type[activation][cache].name, kRun[activation][cache]};
+  return {table.by_type[activation][cache].name, kRun[activation][cache]};
 }
 
 int CacheIndex(DType cache) {
@@ -208,12 +198,14 @@ AttentionKernels ChoosePagedAttention(Isa isa, DType activation, DType cache, Nu
   const int kv = CacheIndex(cache);
   if (from < 0 || kv < 0) return {};
   const bool portable = numerics == Numerics::kPortable;
+#if defined(__x86_64__)
   // Only a dot product of two bf16 gains from what came with avx512_bf16.
-  if (!portable && isa >= Isa::kAvx512Bf16 && from == 1 && kv == 1) return Choose<3>(from, kv);
-  if (isa >= Isa::kAvx512) return Choose<2>(from, kv);
-  if (portable) return isa >= Isa::kAvx2 ? Choose<5>(from, kv) : Choose<4>(from, kv);
-  if (isa >= Isa::kAvx2) return Choose<1>(from, kv);
-  return Choose<0>(from, kv);
+  if (!portable && isa >= Isa::kAvx512Bf16 && from == 1 && kv == 1) return Choose<kAttentionAvx512Bf16>(from, kv);
+  if (isa >= Isa::kAvx512) return Choose<kAttentionAvx512>(from, kv);
+  if (isa >= Isa::kAvx2) return Choose<kAttentionAvx2>(from, kv);
+#endif
+  static_cast<void>(isa);
+  return portable ? Choose<kAttentionPortableFixed>(from, kv) : Choose<kAttentionPortable>(from, kv);
 }
 
 }  // namespace deepinfer
