@@ -104,15 +104,12 @@ bool RemoveUncalled(ir::Module* module) {
 }  // namespace
 
 Result<bool> EliminateCommonSubexpressions(ir::Module* module, const PassContext& /*context*/) {
-  bool changed = false;
-  for (ir::Function& f : module->functions) changed = MergeEqualNodes(&f) || changed;
-  return changed;
+  return RewriteFunctions(module, MergeEqualNodes);
 }
 
 Result<bool> EliminateDeadCode(ir::Module* module, const PassContext& /*context*/) {
-  bool changed = false;
   const std::set<std::string> effects = FunctionsWithEffects(*module);
-  for (ir::Function& f : module->functions) changed = RemoveUnread(effects, &f) || changed;
+  const bool changed = RewriteFunctions(module, [&effects](ir::Function* f) { return RemoveUnread(effects, f); });
   return RemoveUncalled(module) || changed;
 }
 

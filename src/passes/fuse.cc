@@ -94,15 +94,11 @@ bool FuseLinearsIn(ir::Function* f) {
 }  // namespace
 
 Result<bool> FuseAddNorm(ir::Module* module, const PassContext& /*context*/) {
-  bool changed = false;
-  for (ir::Function& f : module->functions) changed = FuseAddNormIn(&f) || changed;
-  return changed;
+  return RewriteFunctions(module, FuseAddNormIn);
 }
 
 Result<bool> FuseLinears(ir::Module* module, const PassContext& /*context*/) {
-  bool changed = false;
-  for (ir::Function& f : module->functions) changed = FuseLinearsIn(&f) || changed;
-  return changed;
+  return RewriteFunctions(module, FuseLinearsIn);
 }
 
 }  // namespace deepinfer::passes

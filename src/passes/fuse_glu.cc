@@ -56,9 +56,7 @@ class GluFuser {
 }  // namespace
 
 Result<bool> FuseGlu(ir::Module* module, const PassContext& context) {
-  bool changed = false;
-  for (ir::Function& f : module->functions) changed = GluFuser(&f, context).Run() || changed;
-  return changed;
+  return RewriteFunctions(module, [&context](ir::Function* f) { return GluFuser(f, context).Run(); });
 }
 
 }  // namespace deepinfer::passes

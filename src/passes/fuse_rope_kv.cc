@@ -118,9 +118,7 @@ class RopeKvFuser {
 }  // namespace
 
 Result<bool> FuseRopeKv(ir::Module* module, const PassContext& context) {
-  bool changed = false;
-  for (ir::Function& f : module->functions) changed = RopeKvFuser(&f, context).Run() || changed;
-  return changed;
+  return RewriteFunctions(module, [&context](ir::Function* f) { return RopeKvFuser(f, context).Run(); });
 }
 
 }  // namespace deepinfer::passes

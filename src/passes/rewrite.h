@@ -31,6 +31,14 @@ std::vector<int> CountUses(const ir::Function& f);
 // Removes the nodes that are marked.
 void RemoveNodes(const std::vector<bool>& dead, ir::Function* f);
 
+// rewrite(&f) for every function of the module: whether any of them changed.
+template <class Rewrite>
+bool RewriteFunctions(ir::Module* module, Rewrite rewrite) {
+  bool changed = false;
+  for (ir::Function& f : module->functions) changed = rewrite(&f) || changed;
+  return changed;
+}
+
 // Appends callee's nodes to *nodes as part of `target`, with callee's inputs bound to `operands`. Returns the values of
 // callee's outputs.
 std::vector<ir::ValueId> Splice(const ir::Function& callee, const std::vector<ir::ValueId>& operands,
