@@ -1,8 +1,8 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <random>
 
+#include "base/random.h"
 #include "runner/buckets.h"
 
 namespace deepinfer::engine {
@@ -19,15 +19,10 @@ SchedulerLimits LimitsOf(const runner::ModelRunner& runner) {
 
 // Whether all that a model keeps of a prefix lies in blocks.
 bool BlocksCanBeShared(const runner::ModelRunner& runner) {
-  const std::vector<models::StateSpec> states = runner.model().States(runner.options().activations, runner.ranks());
+  const std::vector<models::StateSpec> states = runner.model().States(*runner.options().kv, runner.ranks());
   return std::all_of(states.begin(), states.end(), [](const models::StateSpec& state) {
     return state.kind == models::StateKind::kPaged && state.snapshot == models::Snapshot::kBlocks;
   });
-}
-
-uint64_t RandomSeed() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
 }
 
 }  // namespace

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <mutex>
-#include <random>
 #include <set>
+
+#include "base/random.h"
 
 namespace deepinfer::server {
 namespace {
@@ -27,11 +28,6 @@ ApiError ErrorOf(const engine::FinishEvent& event) {
 
 bool IsAnswer(engine::FinishReason reason) {
   return reason == engine::FinishReason::kStop || reason == engine::FinishReason::kLength;
-}
-
-int64_t RandomSeed() {
-  std::random_device device;
-  return static_cast<int64_t>((static_cast<uint64_t>(device()) << 32) | device());
 }
 
 }  // namespace
@@ -164,7 +160,7 @@ Generation::Generation(ApiRequest request, const ServedModel& model) : request_(
 
 ApiResult<std::unique_ptr<PendingResponse>> Generation::Create(ApiRequest request, const std::string& id,
                                                                const ServedModel& model, Metrics* metrics) {
-  if (!request.seed) request.seed = RandomSeed();
+  if (!request.seed) request.seed = static_cast<int64_t>(RandomSeed());
   DI_ASSIGN_OR_RETURN(std::vector<Prompt> prompts, EncodePrompts(request, model));
   auto generation = std::unique_ptr<Generation>(new Generation(std::move(request), model));
   const ApiRequest& asked = generation->request_;
