@@ -29,7 +29,7 @@ FIGURES = {"prefill": f"prefill {PREFILL}", "decode": f"decode {DECODE}", "decod
 
 
 def run(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         tail = "\n".join(done.stderr.splitlines()[-5:])
         sys.exit(f"compare: exit status {done.returncode} from {' '.join(map(str, command[:3]))} ...\n{tail}")

@@ -1,10 +1,10 @@
 // bench: how fast this machine runs a model, beside how fast it reads memory.
 //
-// Decode: tokens per second of 1 and of 16 sequences after a prompt of one token. Prefill: a prompt of 512 tokens, to
-// its first token, sampling included. TTFT: a prompt of 16 tokens in a program that is ready. Cold and warm start: a
-// fresh process from its start to its first token, with an empty cache folder and with the one that the cold start
-// left. Each figure is the median of --repeat rounds, with the best beside it. With --ops, tables of where the time of
-// each kind of step goes: by op and kernel, beside the measured bandwidth and peak.
+// Decode: tokens per second of 1 and of --rows sequences after a prompt of one token (--depth: of so many). Prefill: a
+// prompt of 512 tokens, to its first token, sampling included. TTFT: a prompt of 16 tokens in a program that is ready.
+// Cold and warm start: a fresh process from its start to its first token, with an empty cache folder and with the one
+// that the cold start left. Each figure is the median of --repeat rounds, with the best beside it. With --ops, tables
+// of where the time of each kind of step goes: by op and kernel, beside the measured bandwidth and peak.
 #include <algorithm>
 #include <chrono>
 
@@ -24,7 +24,6 @@ namespace {
 constexpr int64_t kPrefillTokens = 512;
 constexpr int64_t kTtftTokens = 16;
 constexpr int64_t kDecodeTokens = 128;
-constexpr int64_t kBatchRows = 16;
 constexpr int64_t kBandwidthBytes = int64_t{256} << 20;  // beyond every cache
 constexpr int kBandwidthRounds = 5;
 constexpr int64_t kOpContext = 128;  // tokens before the profiled decode steps
@@ -33,6 +32,8 @@ constexpr int kOpRounds = 5;
 struct BenchFlags {
   ModelFlags model;
   int repeat = 3;
+  int64_t depth = 1;
+  int64_t rows = 16;
   bool no_start = false;
   bool ops = false;
   bool json = false;
@@ -64,7 +65,7 @@ struct Phase {
 struct Report {
   Phase prefill{"prefill", 1, kPrefillTokens};
   Phase decode{"decode", 1, kDecodeTokens};
-  Phase batch{"decode", kBatchRows, kDecodeTokens};
+  Phase batch{"decode", 0, kDecodeTokens};
   Figure ttft_ms{{}, false};
   Figure cold_ms{{}, false};
   Figure warm_ms{{}, false};
@@ -128,16 +129,21 @@ Status MeasureSpeed(const BenchFlags& flags, Session* session, Report* report) {
   const int64_t context = session->runner->options().max_model_len;
   if (context < 32)
     return MakeError(ErrorCode::kInvalidArgument, "--max-model-len", "bench wants at least 32, got {}", context);
+  if (flags.depth > context - 2) {
+    return MakeError(ErrorCode::kInvalidArgument, "--depth", "{} and two more tokens exceed the context of {}",
+                     flags.depth, context);
+  }
   report->prefill.tokens = std::min(kPrefillTokens, context - 1);
-  report->decode.tokens = report->batch.tokens = std::min(kDecodeTokens, context - 2);
-  report->batch.rows = std::min(kBatchRows, session->runner->options().max_num_seqs);
+  report->decode.tokens = report->batch.tokens = std::min(kDecodeTokens, context - 1 - flags.depth);
+  report->batch.rows = std::min(flags.rows, session->runner->options().max_num_seqs);
   Progress progress("measuring speed");
   DI_RETURN_IF_ERROR(RunRows(session, report->batch.rows, kTtftTokens, 4));  // touches memory and wakes the threads
   for (int round = 0; round < flags.repeat; ++round) {
     DI_ASSIGN_OR_RETURN(const Timing prefill, RunRows(session, 1, report->prefill.tokens, 1));
     DI_ASSIGN_OR_RETURN(const Timing ttft, RunRows(session, 1, kTtftTokens, 1));
-    DI_ASSIGN_OR_RETURN(const Timing decode, RunRows(session, 1, 1, report->decode.tokens + 1));
-    DI_ASSIGN_OR_RETURN(const Timing batch, RunRows(session, report->batch.rows, 1, report->batch.tokens + 1));
+    DI_ASSIGN_OR_RETURN(const Timing decode, RunRows(session, 1, flags.depth, report->decode.tokens + 1));
+    DI_ASSIGN_OR_RETURN(const Timing batch,
+                        RunRows(session, report->batch.rows, flags.depth, report->batch.tokens + 1));
     report->prefill.tok_s.values.push_back(static_cast<double>(report->prefill.tokens) * 1000 / prefill.first_ms);
     report->ttft_ms.values.push_back(ttft.first_ms);
     report->decode.tok_s.values.push_back(decode.decode_tok_s);
@@ -205,6 +211,7 @@ Json ToJson(const BenchFlags& flags, const Session& session, const Report& repor
           {"threads", session.runner->options().threads},
           {"dtype", flags.model.dtype},
           {"repeat", flags.repeat},
+          {"depth", flags.depth},
           {"phases", std::move(phases)},
           {"ttft_ms", FigureJson(report.ttft_ms)},
           {"cold_start_ms", FigureJson(report.cold_ms)},
@@ -281,6 +288,12 @@ void AddBench(CLI::App* app, CommandContext* context) {
   AddModelFlags(command, &flags->model);
   command->add_option("--repeat", flags->repeat, "rounds of every measurement")
       ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  command->add_option("--depth", flags->depth, "tokens of each sequence before the decoding that is measured")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--rows", flags->rows, "sequences of the second decode measurement, at most --max-num-seqs")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_flag("--no-start", flags->no_start, "leave out cold and warm start");
   command->add_flag("--ops", flags->ops, "where the time of a step goes: by op and kernel, beside bandwidth and peak");

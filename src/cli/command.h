@@ -45,6 +45,7 @@ void AddQuantize(CLI::App* app, CommandContext* context);
 void AddInspect(CLI::App* app, CommandContext* context);
 void AddVerify(CLI::App* app, CommandContext* context);
 void AddBench(CLI::App* app, CommandContext* context);
+void AddThroughput(CLI::App* app, CommandContext* context);
 
 // Everything, in the order of the help text, with --version.
 void AddCommands(CLI::App* app, CommandContext* context);

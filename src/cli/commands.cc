@@ -22,6 +22,7 @@ void AddCommands(CLI::App* app, CommandContext* context) {
   AddInspect(app, context);
   AddVerify(app, context);
   AddBench(app, context);
+  AddThroughput(app, context);
 }
 
 std::string VersionText() {

@@ -31,7 +31,7 @@ GENERATE_FIELDS = ["prompt_ids", "ids", "text", "finish_reason", "logprobs", "pr
                    "compiles_after_ready"]
 TIMING_FIELDS = ["load_ms", "compile_ms", "ttft_ms", "prefill_tok_s", "decode_tok_s"]
 COMMANDS = ["serve", "generate", "chat", "logits", "perplexity", "tokenize", "detokenize", "compile", "export", "quantize",
-            "inspect", "verify", "bench"]
+            "inspect", "verify", "bench", "throughput"]
 # Sized for tiny models: fewer and smaller graphs.
 SMALL = ["--max-num-seqs", "4", "--max-model-len", "200", "--max-num-batched-tokens", "128"]
 GUARD_S = 300  # so that a hang ends; no test depends on how long anything takes

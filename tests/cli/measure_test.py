@@ -88,6 +88,24 @@ class Bench(Case):
         self.assertIn("does not time its ops",
                       self.error("bench", LLAMA, *SMALL, "--repeat", "1", "--no-start", "--ops", "--backend", "reference"))
 
+    def test_depth_and_rows(self):
+        (report,) = self.lines("bench", LLAMA, *SMALL, "--repeat", "1", "--no-start", "--depth", "20", "--rows", "3", "--json")
+        self.assertEqual((report["depth"], report["phases"][2]["rows"]), (20, 3))
+        self.assertIn("--depth: 5000 and two more tokens", self.error("bench", LLAMA, *SMALL, "--depth", "5000"))
+
+
+class Throughput(Case):
+    def test_json(self):
+        work = ("--num-prompts", "6", "--input-len", "5", "--output-len", "7", "--max-concurrency", "3")
+        for flag in ("--async-scheduling", "--no-async-scheduling"):
+            (report,) = self.lines("throughput", LLAMA, *SMALL, *work, flag, "--json")
+            self.assertAlmostEqual(report["output_tok_s"] * report["seconds"], 6 * 7, places=6)
+            self.assertGreaterEqual(report["decode_steps"], 2 * 6)
+            self.assertTrue(report["itl_ms"]["p99"] >= report["itl_ms"]["p50"] > 0)
+
+    def test_too_long(self):
+        self.assertIn("prompt", self.error("throughput", LLAMA, *SMALL, "--input-len", "5000"))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,162 @@
+// throughput: requests through the engine alone, as a server under load would run them, without its HTTP, text and
+// JSON.
+//
+// Up to --max-concurrency requests run at a time; whenever one ends the next begins. All have prompts of --input-len
+// tokens that share nothing, and answers of --output-len tokens, greedy. What a load generator measures over HTTP with
+// the same numbers differs from this by what the server costs.
+#include <algorithm>
+#include <chrono>
+#include <deque>
+
+#include "cli/clock.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/prompt_flags.h"
+
+namespace deepinfer::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct ThroughputFlags {
+  ModelFlags model;
+  int64_t num_prompts = 64;
+  int64_t input_len = 128;
+  int64_t output_len = 128;
+  int64_t max_concurrency = 32;
+  engine::EngineOptions engine;
+  bool json = false;
+};
+
+// The times of one request's tokens.
+class Client : public engine::RequestObserver {
+ public:
+  explicit Client(int64_t* running) : running_(running) { ++*running_; }
+  bool OnToken(const engine::TokenEvent& /*event*/) override {
+    times.push_back(Clock::now());
+    return true;
+  }
+  void OnFinish(const engine::FinishEvent& event) override {
+    error = event.error;
+    --*running_;
+  }
+  const Clock::time_point start = Clock::now();
+  std::vector<Clock::time_point> times;
+  std::optional<Error> error;
+
+ private:
+  int64_t* running_;
+};
+
+struct Load {
+  double seconds = 0;
+  int64_t tokens = 0;
+  std::vector<double> ttft_ms, itl_ms;  // sorted
+  engine::EngineStats engine;
+};
+
+double Percentile(const std::vector<double>& sorted, double share) {
+  if (sorted.empty()) return 0;
+  return sorted[std::min(sorted.size() - 1, static_cast<size_t>(share * static_cast<double>(sorted.size())))];
+}
+
+// `first` numbers the prompts, so that no run finds blocks of another.
+Result<Load> RunLoad(const ThroughputFlags& flags, const Session& session, int64_t num_prompts, int64_t first) {
+  int64_t running = 0;
+  std::deque<Client> clients;
+  Load load;
+  const Clock::time_point start = Clock::now();
+  while (session.engine->HasWork() || static_cast<int64_t>(clients.size()) < num_prompts) {
+    while (running < flags.max_concurrency && static_cast<int64_t>(clients.size()) < num_prompts) {
+      const int64_t number = first + static_cast<int64_t>(clients.size());
+      engine::GenerationRequest request;
+      request.prompt = FixedPrompt(flags.input_len, session.runner->model().info().vocab_size, number);
+      request.cache_salt = fmt::format("{}", number);
+      request.params.temperature = 0;
+      request.params.max_tokens = flags.output_len;
+      request.params.ignore_eos = true;
+      DI_RETURN_IF_ERROR(session.engine->Add(std::move(request), &clients.emplace_back(&running)));
+    }
+    DI_RETURN_IF_ERROR(session.engine->Step());
+  }
+  load.seconds = MsSince(start) / 1000;
+  for (const Client& client : clients) {
+    if (client.error) return tl::unexpected(*client.error);
+    load.tokens += static_cast<int64_t>(client.times.size());
+    load.ttft_ms.push_back(Ms(client.times.front() - client.start));
+    for (size_t i = 1; i < client.times.size(); ++i) {
+      load.itl_ms.push_back(Ms(client.times[i] - client.times[i - 1]));
+    }
+  }
+  std::sort(load.ttft_ms.begin(), load.ttft_ms.end());
+  std::sort(load.itl_ms.begin(), load.itl_ms.end());
+  load.engine = session.engine->stats();
+  return load;
+}
+
+Json Percentiles(const std::vector<double>& sorted) {
+  return {{"p50", Percentile(sorted, 0.5)}, {"p99", Percentile(sorted, 0.99)}};
+}
+
+Json ToJson(const ThroughputFlags& flags, const Session& session, const Load& load) {
+  return {{"model", session.path},
+          {"target", session.runner->backend().target()},
+          {"threads", session.runner->options().threads},
+          {"num_prompts", flags.num_prompts},
+          {"input_len", flags.input_len},
+          {"output_len", flags.output_len},
+          {"max_concurrency", flags.max_concurrency},
+          {"seconds", load.seconds},
+          {"output_tok_s", static_cast<double>(load.tokens) / load.seconds},
+          {"ttft_ms", Percentiles(load.ttft_ms)},
+          {"itl_ms", Percentiles(load.itl_ms)},
+          {"prefill_steps", load.engine.prefill_steps},
+          {"decode_steps", load.engine.decode_steps},
+          {"preemptions", load.engine.preemptions}};
+}
+
+std::string ToText(const ThroughputFlags& flags, const Load& load) {
+  const auto row = [](const std::string& name, const std::vector<double>& sorted) {
+    return std::vector<std::string>{name, fmt::format("{:.1f}", Percentile(sorted, 0.5)),
+                                    fmt::format("{:.1f}", Percentile(sorted, 0.99))};
+  };
+  return fmt::format("{} requests, {} at a time, {} + {} tokens: {:.1f} s, {:.1f} output tok/s\n", flags.num_prompts,
+                     flags.max_concurrency, flags.input_len, flags.output_len, load.seconds,
+                     static_cast<double>(load.tokens) / load.seconds) +
+         FormatTable({{"ms", "p50", "p99"}, row("first token", load.ttft_ms), row("between tokens", load.itl_ms)});
+}
+
+Status Throughput(const ThroughputFlags& flags, const BackendFactory& backends) {
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends));
+  session->engine = std::make_unique<engine::Engine>(session->runner.get(), flags.engine);
+  Progress progress("running requests");
+  const int64_t warm = std::min(flags.num_prompts, flags.max_concurrency);  // touches memory and wakes the threads
+  DI_RETURN_IF_ERROR(RunLoad(flags, *session, warm, 0));
+  session->engine = std::make_unique<engine::Engine>(session->runner.get(), flags.engine);
+  DI_ASSIGN_OR_RETURN(const Load load, RunLoad(flags, *session, flags.num_prompts, warm));
+  DI_RETURN_IF_ERROR(flags.json ? WriteJson(ToJson(flags, *session, load)) : WriteOut(ToText(flags, load)));
+  KeepForNextStart(*session);
+  return {};
+}
+
+}  // namespace
+
+void AddThroughput(CLI::App* app, CommandContext* context) {
+  auto flags = std::make_shared<ThroughputFlags>();
+  CLI::App* command = app->add_subcommand("throughput", "many requests through the engine alone: tokens/s, latencies");
+  AddModelFlags(command, &flags->model);
+  const auto add = [&](const char* name, int64_t* value, const char* help) {
+    command->add_option(name, *value, help)->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  add("--num-prompts", &flags->num_prompts, "requests");
+  add("--input-len", &flags->input_len, "tokens of each prompt");
+  add("--output-len", &flags->output_len, "tokens of each answer");
+  add("--max-concurrency", &flags->max_concurrency, "requests at a time");
+  command->add_flag("--async-scheduling,!--no-async-scheduling", flags->engine.async_stepping,
+                    "launch the next step before the last one's tokens are read (on by default)");
+  command->add_flag("--json", flags->json, "one JSON object");
+  command->callback([flags, context] { context->status = Throughput(*flags, context->backends); });
+}
+
+}  // namespace deepinfer::cli
