@@ -58,6 +58,24 @@ TEST(Profile, WantsACapturedStep) {
   EXPECT_EQ(profile.error().code, ErrorCode::kFailedPrecondition);
 }
 
+// 2 live tokens of 4 pass 2 of 8 experts each: at most half of them are read.
+TEST(Work, OfAMixtureIsThatOfTheExpertsReached) {
+  const auto module = ir::Parse(R"(module live(%0)
+func @step(%0: metadata "live" i32[3], %1: metadata "x" f32[T:4,32], %2: metadata "logits" f32[T:4,8], %3: weight "gate" f32[128,32], %4: weight "up" f32[128,32], %5: weight "down" f32[256,16]) {
+  %6 = moe(%1, %2, %3, %4, %5) {top_k = 2, normalise = 1, activation = "silu"} : f32[T:4,32]
+  return "y" %6
+}
+)");
+  ASSERT_TRUE(module) << module.error().ToString();
+  const auto step = Flatten(*module, {});
+  ASSERT_TRUE(step) << step.error().ToString();
+  ir::LiveCounts live;
+  live.count = {2, 0, 1};
+  const Work work = WorkOf(*step, step->parts[0].nodes[0].node, live, Addresses(step->f.types.size()));
+  EXPECT_EQ(work.flops, 2.0 * 2 * 2 * 3 * 32 * 16);
+  EXPECT_EQ(work.bytes, 4.0 * (2 * 2 * 32 + 2 * 8 + 4 * 3 * 32 * 16));
+}
+
 // One request of 3 tokens after 5 others: its tokens see 6, 7 and 8 positions of 2 heads of 16.
 TEST(Work, OfAttentionIsWhatTokensSee) {
   const auto module = ir::Parse(R"(module live(%0)

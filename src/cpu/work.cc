@@ -40,11 +40,27 @@ Work AttentionWork(const ir::Function& f, const ir::Node& node, const ir::LiveCo
   return work;
 }
 
+// Every token passes top_k experts; together they reach no more than there are. x and logits, the weights of the
+// experts reached, and the result.
+Work MoeWork(const ir::Function& f, const ir::Node& node, const ir::LiveCounts& live) {
+  const auto type = [&](size_t operand) -> const ir::Type& { return f.TypeOf(node.operands[operand]); };
+  const double experts = static_cast<double>(type(1).dims[1].size);
+  const double visits = static_cast<double>(LiveOf(type(0), live) * node.Int("top_k"));
+  Work work;
+  work.bytes = 2 * LiveBytes(type(0), live) + LiveBytes(type(1), live);
+  for (size_t weight = 2; weight < 5; ++weight) {
+    work.bytes += static_cast<double>(type(weight).Bytes()) * std::min(1.0, visits / experts);
+    work.flops += 2 * visits * static_cast<double>(type(weight).NumElements()) / experts;
+  }
+  return work;
+}
+
 }  // namespace
 
 Work WorkOf(const FlatStep& step, const ir::Node& node, const ir::LiveCounts& live, const Addresses& addresses) {
   const ir::Function& f = step.f;
   if (node.op == ir::Op::kPagedAttention) return AttentionWork(f, node, live, addresses);
+  if (node.op == ir::Op::kMoe) return MoeWork(f, node, live);
   Work work;
   for (const ir::ValueId value : node.results) {
     const ir::Input* state = f.FindInput(step.roots[value]);
@@ -64,9 +80,6 @@ Work WorkOf(const FlatStep& step, const ir::Node& node, const ir::LiveCounts& li
       const double rows = static_cast<double>(LiveOf(f.TypeOf(node.operands[0]), live));
       work.flops += 2 * rows * static_cast<double>(type.NumElements());
     }
-  }
-  if (node.op == ir::Op::kMoe) {  // every token passes some of the experts
-    work.flops *= static_cast<double>(node.Int("top_k")) / static_cast<double>(f.TypeOf(node.operands[1]).dims[1].size);
   }
   return work;
 }
