@@ -6,6 +6,7 @@
 #include "backend/build_id.h"
 #include "cli/command.h"
 #include "cli/config_file.h"
+#include "cli/engine_flags.h"
 #include "cli/output.h"
 #include "runner/memory_table.h"
 
@@ -21,7 +22,7 @@ struct ServeFlags {
   int64_t shutdown_timeout_s = 30;
   int64_t max_body_mib = 16;
   int64_t max_queued_requests = 1024;
-  bool prefix_caching = true;
+  engine::EngineOptions engine;
   bool no_access_log = false;
   bool dry_run = false;
 };
@@ -66,15 +67,14 @@ Result<server::LoadedService> Load(const ServeFlags& flags, const BackendFactory
   DI_RETURN_IF_ERROR(UseOtherText(flags, opened.get()));
   const std::shared_ptr<Session> session = std::move(opened);
   session->engine = nullptr;  // one with other options takes its place
-  engine::EngineOptions options;
-  options.prefix_caching = flags.prefix_caching;
   server::LoadedService service;
   const std::shared_ptr<const text::GrammarCompiler> grammars = GrammarsOf(*session);
   service.owner = std::make_shared<std::pair<std::shared_ptr<Session>, std::shared_ptr<const text::GrammarCompiler>>>(
       session, grammars);
   service.model.grammars = grammars.get();
-  service.engine = std::make_unique<engine::AsyncEngine>(
-      std::make_unique<engine::Engine>(session->runner.get(), options), flags.max_queued_requests, std::move(on_step));
+  service.engine =
+      std::make_unique<engine::AsyncEngine>(std::make_unique<engine::Engine>(session->runner.get(), flags.engine),
+                                            flags.max_queued_requests, std::move(on_step));
   service.model.name = flags.options.api.model_names.front();
   service.model.tokenizer = session->tokenizer ? &*session->tokenizer : nullptr;
   service.model.eos_ids = session->stop_ids;
@@ -166,8 +166,6 @@ void AddServerFlags(CLI::App* command, ServeFlags* flags) {
                    "answers that may wait beyond those that run; more get 429; 0: no bound")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", flags->prefix_caching,
-                    "reuse the KV cache of equal beginnings of prompts (on by default)");
   command->add_option("--max-body-mib", flags->max_body_mib, "size of a request")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
@@ -192,6 +190,7 @@ void AddServe(CLI::App* app, CommandContext* context) {
   CLI::App* command = app->add_subcommand("serve", "an HTTP server with OpenAI's API and a chat page");
   AddModelFlags(command, &flags->model);
   command->get_option("model")->required(false);  // it may come from the configuration
+  AddEngineFlags(command, &flags->engine);
   AddServerFlags(command, flags.get());
   AddVariables(command);
   AddConfig(command, &flags->config);

@@ -10,6 +10,7 @@
 
 #include "cli/clock.h"
 #include "cli/command.h"
+#include "cli/engine_flags.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/prompt_flags.h"
@@ -153,8 +154,7 @@ void AddThroughput(CLI::App* app, CommandContext* context) {
   add("--input-len", &flags->input_len, "tokens of each prompt");
   add("--output-len", &flags->output_len, "tokens of each answer");
   add("--max-concurrency", &flags->max_concurrency, "requests at a time");
-  command->add_flag("--async-scheduling,!--no-async-scheduling", flags->engine.async_stepping,
-                    "launch the next step before the last one's tokens are read (on by default)");
+  AddEngineFlags(command, &flags->engine);
   command->add_flag("--json", flags->json, "one JSON object");
   command->callback([flags, context] { context->status = Throughput(*flags, context->backends); });
 }

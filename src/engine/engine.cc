@@ -8,11 +8,12 @@
 namespace deepinfer::engine {
 namespace {
 
-SchedulerLimits LimitsOf(const runner::ModelRunner& runner) {
+SchedulerLimits LimitsOf(const runner::ModelRunner& runner, const EngineOptions& options) {
   SchedulerLimits limits;
   limits.block_size = runner.options().block_size;
   limits.max_seqs = runner.options().max_num_seqs;
   limits.max_tokens = runner.options().prefill_buckets.back();
+  limits.max_tokens_while_decoding = std::min(limits.max_tokens, options.chunked_prefill_size);
   limits.max_prefill_requests = runner.max_prefill_requests();
   return limits;
 }
@@ -30,7 +31,7 @@ bool BlocksCanBeShared(const runner::ModelRunner& runner) {
 Engine::Engine(runner::ModelRunner* runner, EngineOptions options)
     : runner_(runner),
       options_(options),
-      scheduler_(LimitsOf(*runner), runner->num_blocks()),
+      scheduler_(LimitsOf(*runner, options), runner->num_blocks()),
       blocks_can_be_shared_(BlocksCanBeShared(*runner)),
       hash_seed_(RandomSeed()) {
   if (options.async_stepping) thread_ = std::make_unique<StepThread>(runner);

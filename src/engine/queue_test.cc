@@ -172,6 +172,31 @@ TEST(QueueTest, AChunkedPromptHoldsDecodingUpForOneChunkAtMost) {
 }
 
 // A cancel is felt within one chunk of the prompt.
+// 60 tokens go in one step while nobody decodes, in pieces of at most 16 while somebody does.
+TEST(QueueTest, WhileOthersDecodeChunksAreSmall) {
+  for (const bool decoding : {false, true}) {
+    const auto runner = Open(2, 64);
+    ASSERT_NE(runner, nullptr);
+    EngineOptions options = Checked(/*async_stepping=*/false);
+    options.chunked_prefill_size = 16;
+    Engine engine(runner.get(), options);
+    Recorder first, second;
+    if (decoding) {
+      ASSERT_TRUE(engine.Add(ScriptRequest(4, 3), &first));
+      ASSERT_TRUE(engine.Step());
+    }
+    const int64_t before = engine.stats().prefill_steps;
+    ASSERT_TRUE(engine.Add(ScriptRequest(1, 60), &second));
+    while (second.answer.tokens.empty()) {
+      const int64_t steps = engine.stats().prefill_steps;
+      ASSERT_TRUE(engine.Step());
+      if (decoding && engine.stats().prefill_steps > steps) EXPECT_LE(engine.stats().last_live_tokens, 16);
+    }
+    EXPECT_EQ(engine.stats().prefill_steps - before, decoding ? 4 : 1);
+    EXPECT_EQ(first.answer.tokens.size() > 1, decoding);
+  }
+}
+
 TEST(QueueTest, ACancelledPromptIsNotComputedFurther) {
   const auto runner = Open(4, 16);
   ASSERT_NE(runner, nullptr);

@@ -195,13 +195,19 @@ void Scheduler::AddRequest(Sequence* sequence, int64_t num_tokens, runner::StepP
   plan->block_tables.push_back(&sequence->block_table);
 }
 
+bool Scheduler::AnyoneDecodes() const {
+  return std::any_of(running_.begin(), running_.end(), [](const Sequence* s) { return s->ready_to_decode(); });
+}
+
 bool Scheduler::PlanPrefill(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled) {
   plan->Clear();
   plan->phase = models::Phase::kPrefill;
   scheduled->clear();
+  const bool anyone_decodes = AnyoneDecodes();
+  const int64_t max_tokens = anyone_decodes ? limits_.max_tokens_while_decoding : limits_.max_tokens;
   for (Sequence* sequence : running_) {
     const int64_t rows_left = limits_.max_seqs - static_cast<int64_t>(plan->rows.size());
-    const int64_t chunk = ChunkFor(*sequence, limits_.max_tokens - plan->num_tokens(), rows_left);
+    const int64_t chunk = ChunkFor(*sequence, max_tokens - plan->num_tokens(), rows_left);
     if (sequence->ready_to_decode() || chunk <= 0 || rows_left <= 0) continue;
     if (plan->num_requests() == limits_.max_prefill_requests) break;
     // Only free blocks: a prefill never pushes a running sequence out.
@@ -222,8 +228,6 @@ bool Scheduler::PlanPrefill(runner::StepPlan* plan, std::vector<ScheduledSequenc
   }
   if (!scheduled->empty()) return true;
   // Every prompt waits for blocks and nobody decodes: the first takes those of the last.
-  const bool anyone_decodes =
-      std::any_of(running_.begin(), running_.end(), [](Sequence* s) { return s->ready_to_decode(); });
   if (preemption_ == Preemption::kForbidden || running_.size() < 2 || anyone_decodes) return false;
   Preempt(running_.back());
   return PlanPrefill(plan, scheduled);

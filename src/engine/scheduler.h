@@ -1,12 +1,13 @@
 // Writes the next StepPlan: which sequences take part, and with how many tokens.
 //
-// Prefill and decode steps are separate graphs. While sequences decode, at most one prefill chunk runs between two
-// decode steps. Sequences are ordered by priority, then arrival, then choice. Waiting ones enter in that order when
-// there is a slot and there are blocks for their next chunk; what their prefix finds among published blocks is not
-// computed again, and the choices of a request wait until the first one has computed the prompt, then compute its last,
-// partial block each for itself. That needs no copy of a block, works wherever a prefix can be shared, gives each
-// choice its own first row to sample, and is exact: a token's KV does not depend on how its prompt is cut. When a
-// decoding sequence finds no block, the last running one gives its blocks back and is recomputed later.
+// Prefill and decode steps are separate graphs. While sequences decode, at most one prefill chunk of few tokens runs
+// between two decode steps, so that nobody waits long for his next token. Sequences are ordered by priority, then
+// arrival, then choice. Waiting ones enter in that order when there is a slot and there are blocks for their next
+// chunk; what their prefix finds among published blocks is not computed again, and the choices of a request wait until
+// the first one has computed the prompt, then compute its last, partial block each for itself. That needs no copy of a
+// block, works wherever a prefix can be shared, gives each choice its own first row to sample, and is exact: a token's
+// KV does not depend on how its prompt is cut. When a decoding sequence finds no block, the last running one gives its
+// blocks back and is recomputed later.
 //
 // A plan counts as carried out when it is returned: the next one may be planned before its tokens are known. Owned by
 // the engine; not thread-safe. Writing a decode plan allocates nothing once vectors have their size.
@@ -23,8 +24,9 @@ namespace deepinfer::engine {
 
 struct SchedulerLimits {
   int64_t block_size = 0;
-  int64_t max_seqs = 0;    // running at once, and rows of a step
-  int64_t max_tokens = 0;  // of a prefill step
+  int64_t max_seqs = 0;                   // running at once, and rows of a step
+  int64_t max_tokens = 0;                 // of a prefill step
+  int64_t max_tokens_while_decoding = 0;  // of one that decoding sequences wait for
   int64_t max_prefill_requests = 0;
 };
 
@@ -75,6 +77,7 @@ class Scheduler {
   bool TakeBlocks(Sequence* sequence);
   void ReusePrefix(Sequence* sequence);
   void CountReuse(Sequence* sequence);
+  bool AnyoneDecodes() const;
   bool PlanPrefill(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled);
   bool PlanDecode(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled);
   int64_t ChunkFor(const Sequence& sequence, int64_t tokens_left, int64_t rows_left) const;
