@@ -55,12 +55,24 @@ class StateSet {
   virtual Status Write(const std::string& buffer, int64_t offset, const void* from, int64_t bytes) = 0;
 };
 
+// Metadata that is still being written when its step starts.
+class LateInputs {
+ public:
+  virtual ~LateInputs() = default;
+  // Returns once the late inputs hold this step's values. Called by one thread, once in a Run at most.
+  virtual void Await() = 0;
+};
+
 // Everything a step reads and writes beside its weights. Buffers are at least as long as the graph needs: graphs of all
 // buckets share them.
 struct StepIo {
   std::vector<HostSlot> metadata;
   std::vector<HostSlot> outputs;  // of the graph's outputs, those that are not aliased states
   StateSet* states = nullptr;
+  std::vector<std::string> late_inputs;  // metadata that may come late; the same from Capture on
+  // Awaited by Run before it reads one of those, if the backend takes them (Caps::late_inputs); null: this step has
+  // everything from the start. Unlike an address, it may change from Run to Run.
+  LateInputs* late = nullptr;
 };
 
 // What a break's host function sees. Buffers are those of the break's operands and results; all have fixed addresses.
@@ -120,6 +132,7 @@ struct Caps {
   int64_t max_prefill_requests = 0;  // 0: as many as max_num_seqs
   int64_t max_batched_tokens = 0;    // 0: no limit of its own
   bool reads_rows = false;           // takes weights whose rows are made on demand; for others they are made at load
+  bool late_inputs = false;          // runs what comes before their first use meanwhile (StepIo::late)
   int64_t ranks = 1;                 // that run each step together; a module's world must be this (ir/collective.h)
 };
 

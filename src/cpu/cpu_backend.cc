@@ -26,6 +26,7 @@ backend::Caps CpuBackend::caps() const {
   backend::Caps caps;
   for (int i = 0; i < kNumEncodings; ++i) caps.encodings.push_back(static_cast<Encoding>(i));
   caps.reads_rows = true;
+  caps.late_inputs = true;
   return caps;
 }
 

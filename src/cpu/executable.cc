@@ -101,6 +101,7 @@ Status CpuExecutable::Capture(const backend::StepIo& io) {
   segments_.Clear();
   DI_RETURN_IF_ERROR(BindAddresses(io));
   DI_RETURN_IF_ERROR(ReadLiveCounts());
+  FindLateReads(io);
   backend::GraphCapture capture;
   DI_RETURN_IF_ERROR(capture.Begin());
   for (Part& part : plan_.parts) {
@@ -108,7 +109,7 @@ Status CpuExecutable::Capture(const backend::StepIo& io) {
       DI_RETURN_IF_ERROR(backend::EagerBreak(part.name, [this, &part] { return RunBreak(&part); }, mode_));
     } else {
       DI_RETURN_IF_ERROR(capture.AddSegment([this, &part] {
-        RunLaunches(part);
+        RunPart(part);
         return Status();
       }));
     }
@@ -128,7 +129,37 @@ Status CpuExecutable::Run(const backend::StepIo& io) {
   }
   DI_RETURN_IF_ERROR(guard_.CheckAddresses(io));
   DI_RETURN_IF_ERROR(ReadLiveCounts());
-  return segments_.Replay();
+  late_ = io.late;
+  const Status status = segments_.Replay();
+  late_ = nullptr;
+  return status;
+}
+
+void CpuExecutable::FindLateReads(const backend::StepIo& io) {
+  std::set<ir::ValueId> late;
+  for (const ir::Input& input : plan_.step.f.inputs) {
+    const bool is_late = std::count(io.late_inputs.begin(), io.late_inputs.end(), input.name) > 0;
+    if (input.kind == ir::InputKind::kMetadata && is_late) late.insert(plan_.step.roots[input.value]);
+  }
+  const auto reads_late = [&](const std::vector<ir::ValueId>& values) {
+    return std::any_of(values.begin(), values.end(),
+                       [&](ir::ValueId value) { return late.count(plan_.step.roots[value]) > 0; });
+  };
+  for (size_t p = 0; p < plan_.parts.size(); ++p) {
+    Part& part = plan_.parts[p];
+    part.reads_late.reset();
+    if (part.host != nullptr && reads_late(part.operands)) part.reads_late = 0;
+    for (size_t i = 0; i < part.launches.size() && !part.reads_late; ++i) {
+      const FlatNode& flat = plan_.step.parts[p].nodes[part.launches[i].node];
+      const bool chosen_late = flat.predicate != ir::kNoValue && reads_late({flat.predicate});
+      if (chosen_late || reads_late(flat.node.operands)) part.reads_late = i;
+    }
+  }
+}
+
+void CpuExecutable::AwaitLate() {
+  late_->Await();
+  late_ = nullptr;
 }
 
 TeamContext CpuExecutable::ContextOf(int member, int members) const {
@@ -142,12 +173,23 @@ TeamContext CpuExecutable::ContextOf(int member, int members) const {
   return context;
 }
 
-void CpuExecutable::RunLaunches(const Part& part) {
-  if (part.launches.empty()) return;
+void CpuExecutable::RunPart(const Part& part) {
+  size_t begin = 0;
+  if (late_ != nullptr && part.reads_late) {
+    begin = *part.reads_late;
+    RunLaunches(part, 0, begin);
+    AwaitLate();
+  }
+  RunLaunches(part, begin, part.launches.size());
+}
+
+void CpuExecutable::RunLaunches(const Part& part, size_t begin, size_t end) {
+  if (begin == end) return;
   auto body = [&](int member, int members) {
     const TeamContext context = ContextOf(member, members);
-    int group = part.launches.front().group;
-    for (const PlacedLaunch& placed : part.launches) {
+    int group = part.launches[begin].group;
+    for (size_t i = begin; i < end; ++i) {
+      const PlacedLaunch& placed = part.launches[i];
       if (placed.group != group) {
         team_->Barrier();
         group = placed.group;
@@ -160,9 +202,10 @@ void CpuExecutable::RunLaunches(const Part& part) {
 
 Status CpuExecutable::RunBreak(Part* part) {
   if (part->host == nullptr) {
-    RunLaunches(*part);
+    RunPart(*part);
     return {};
   }
+  if (late_ != nullptr && part->reads_late) AwaitLate();
   part->context.live = live_;
   return part->host(part->context);
 }

@@ -2,11 +2,12 @@
 //
 // Launches of one group are independent; between groups the team meets at a barrier. Values live in the backend's one
 // arena (placed by lifetime in groups), in the step's fixed buffers, or in states. Capture resolves every address; Run
-// walks the list and allocates nothing.
+// walks the list and allocates nothing. Where inputs come late, the team stops before the first launch that reads one.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -64,7 +65,8 @@ struct Part {
   std::vector<ir::ValueId> operands;
   std::vector<ir::ValueId> results;
   std::vector<PlacedLaunch> launches;
-  backend::BreakContext context;  // for the host function
+  backend::BreakContext context;     // for the host function
+  std::optional<size_t> reads_late;  // the first launch that reads a late input (StepIo), since Capture
 };
 
 // Everything about one step that is decided at compile time. Made by BuildPlan (plan.h).
@@ -98,7 +100,10 @@ class CpuExecutable : public backend::Executable {
   Status BindAddresses(const backend::StepIo& io);
   Result<void*> InputAddress(const ir::Input& input, const backend::StepIo& io);
   Status ReadLiveCounts();
-  void RunLaunches(const Part& part);
+  void FindLateReads(const backend::StepIo& io);
+  void AwaitLate();
+  void RunPart(const Part& part);
+  void RunLaunches(const Part& part, size_t begin, size_t end);
   TeamContext ContextOf(int member, int members) const;
   Status RunBreak(Part* part);
 
@@ -111,7 +116,8 @@ class CpuExecutable : public backend::Executable {
   ir::LiveCounts limits_;  // static sizes by tag; -1: the step has no such dimension
   ir::LiveCounts live_;
   const int32_t* live_at_ = nullptr;
-  Addresses addresses_{0};  // of every value, since Capture
+  backend::LateInputs* late_ = nullptr;  // of this Run, until they were awaited
+  Addresses addresses_{0};               // of every value, since Capture
   backend::AddressGuard guard_;
   backend::SegmentList segments_;
 };

@@ -134,6 +134,92 @@ TEST(CpuExecutableTest, HostFunctionsStandInForBodiesWithLiveCountsAndFixedAddre
   EXPECT_EQ(seen[0], seen[2]);
 }
 
+// Writes a buffer when it is awaited, and notes what another one held by then.
+struct LateBuffer : backend::LateInputs {
+  void Await() override {
+    ++awaited;
+    seen = *early;
+    *late = value;
+  }
+  const float* early = nullptr;
+  float* late = nullptr;
+  float value = 0;
+  float seen = 0;
+  int awaited = 0;
+};
+
+TEST(CpuExecutableTest, WhatNeedsNoLateInputRunsBeforeIt) {
+  Step step(R"(module live(%0)
+func @step(%0: metadata "live" i32[3], %1: metadata "x" f32[T:1], %2: metadata "mask" f32[T:1]) {
+  %3 = exp(%1) : f32[T:1]
+  %4 = reshape(%2) : f32[T:1]
+  %5 = add(%3, %4) : f32[T:1]
+  return "early" %3, "sum" %5
+}
+)");
+  step.ints["live"] = {1, 0, 0};
+  step.floats = {{"x", {0.5f}}, {"mask", {100}}};
+  step.outputs = {{"early", {0}}, {"sum", {0}}};
+  ASSERT_TRUE(step.Compile());
+  ASSERT_TRUE(step.backend.Finalize());
+  backend::StepIo io = step.Io();
+  io.late_inputs = {"mask"};
+  ASSERT_TRUE(step.executable->Capture(io));
+  ASSERT_TRUE(step.executable->Run(io));
+  EXPECT_FLOAT_EQ(step.outputs["sum"][0], std::exp(0.5f) + 100) << "nothing comes late";
+  LateBuffer buffer;
+  buffer.early = step.outputs["early"].data();
+  buffer.late = step.floats["mask"].data();
+  io.late = &buffer;
+  for (int run = 1; run <= 3; ++run) {
+    buffer.value = static_cast<float>(run);
+    step.outputs["early"][0] = -1;
+    ASSERT_TRUE(step.executable->Run(io));
+    EXPECT_EQ(buffer.awaited, run);
+    EXPECT_FLOAT_EQ(buffer.seen, std::exp(0.5f)) << "the part before it has run";
+    EXPECT_FLOAT_EQ(step.outputs["sum"][0], std::exp(0.5f) + buffer.value);
+  }
+  io.late_inputs = {"x"};
+  ASSERT_TRUE(step.executable->Capture(io));
+  step.outputs["early"][0] = -1;
+  ASSERT_TRUE(step.executable->Run(io));
+  EXPECT_EQ(buffer.awaited, 4);
+  EXPECT_EQ(buffer.seen, -1) << "the first launch reads it";
+}
+
+// In a break and before a host function alike.
+TEST(CpuExecutableTest, BreaksAwaitTheirLateInputs) {
+  for (const bool host : {false, true}) {
+    Step step(kBreaks);
+    FillBreaks(&step, GraphMode::kBreakable);
+    if (host) {
+      step.breaks["first"] = [](backend::BreakContext& context) -> Status {
+        const int32_t place = static_cast<const int32_t*>(context.operands[2].data)[0];
+        static_cast<float*>(context.results[0].data)[0] = static_cast<float>(place);
+        return {};
+      };
+    }
+    ASSERT_TRUE(step.Compile());
+    ASSERT_TRUE(step.backend.Finalize());
+    backend::StepIo io = step.Io();
+    io.late_inputs = {"i"};
+    ASSERT_TRUE(step.executable->Capture(io));
+    struct : backend::LateInputs {
+      void Await() override { *place = 2; }
+      int32_t* place = nullptr;
+    } late;
+    late.place = step.ints["i"].data();
+    io.late = &late;
+    std::memset(step.state_set->Address("s"), 0, 24);
+    ASSERT_TRUE(step.executable->Run(io));
+    EXPECT_EQ(step.State("s", 6)[5], 0) << "nothing was put where the input pointed before";
+    EXPECT_NE(step.State("s", 6)[2], 0);
+    if (host) {
+      EXPECT_FLOAT_EQ(step.State("s", 6)[2], std::exp(2 * 0.5f));
+    }
+  }
+}
+
 TEST(CpuExecutableTest, AFailingHostFunctionFailsThatRunAndNoOther) {
   Step step(kBreaks);
   FillBreaks(&step, GraphMode::kBreakable);

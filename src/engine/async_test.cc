@@ -69,34 +69,6 @@ TEST(AsyncTest, ALengthLimitOverrunsNothingAStopDoes) {
   EXPECT_EQ(engine.stats().overrun_tokens, 1);
 }
 
-TEST(AsyncTest, WhatNeedsItsLastTokenIsNotOverlapped) {
-  const auto runner = OpenScripted(FiveScripts(), SmallOptions(4, 16));
-  ASSERT_NE(runner, nullptr);
-  Engine engine(runner.get(), Checked());
-  Recorder alone, beside;
-  GenerationRequest request = ScriptRequest(0, 50);
-  request.needs_sync = true;
-  ASSERT_TRUE(engine.Add(request, &alone));
-  RunChecked(&engine);
-  EXPECT_EQ(alone.answer.tokens, Expected(FiveScripts(), request.prompt, -1));
-  EXPECT_EQ(engine.stats().overrun_tokens, 0);
-  EXPECT_EQ(engine.stats().overlapped_steps, 3) << "chunks of its prompt, which are known";
-  alone = {};
-  ASSERT_TRUE(engine.Add(ScriptRequest(4, 10), &beside));
-  for (int i = 0; i < 10; ++i) ASSERT_TRUE(engine.Step());
-  ASSERT_TRUE(engine.Add(request, &alone));
-  const int64_t before = engine.stats().overlapped_steps;
-  while (alone.answer.tokens.empty()) ASSERT_TRUE(engine.Step());
-  EXPECT_GT(engine.stats().overlapped_steps, before);
-  const int64_t started = engine.stats().overlapped_steps;
-  while (!alone.finished()) ASSERT_TRUE(engine.Step());
-  EXPECT_EQ(engine.stats().overlapped_steps, started);
-  RunChecked(&engine);
-  EXPECT_GT(engine.stats().overlapped_steps, started) << "alone again the other goes on as before";
-  EXPECT_EQ(alone.answer.tokens, Expected(FiveScripts(), request.prompt, -1));
-  EXPECT_EQ(beside.answer.tokens, Expected(FiveScripts(), Prompt(4, 10), -1));
-}
-
 // Logits are not copied: they are read before the next step runs.
 TEST(AsyncTest, PromptLogitsAreThoseOfTheirStep) {
   const auto runner = OpenTinyLlama(SmallOptions(4, 16));

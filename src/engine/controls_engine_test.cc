@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "engine/counting_grammar.h"
 #include "engine/scripted.h"
 
 namespace deepinfer::engine {
@@ -151,47 +152,6 @@ TEST(ControlsScriptedTest, NoEndBeforeMinTokens) {
     }
   }
 }
-
-// Counts up by `step` from 0 and ends after `length` tokens; token 2 is the end of text.
-class Counting : public TokenConstraint {
- public:
-  Counting(int32_t step, int32_t length, bool open_end) : step_(step), length_(length), open_end_(open_end) {}
-  Status ComputeMask(uint32_t* words, int64_t num_words) override {
-    std::fill(words, words + num_words, 0);
-    if (count_ == 7) return MakeError(ErrorCode::kResourceExhausted, "grammar", "too complex");
-    const int32_t next = (count_ + 1) * step_;
-    if (count_ < length_ || open_end_) words[next / 32] |= uint32_t{1} << (next % 32);
-    if (IsAccepting()) words[0] |= 4;
-    return {};
-  }
-  Status Accept(int32_t token) override {
-    EXPECT_EQ(token, (count_ + 1) * step_);
-    ++count_;
-    return {};
-  }
-  bool IsAccepting() override { return count_ >= length_; }
-  bool IsFinished() override { return count_ >= length_ && !open_end_; }
-  std::unique_ptr<TokenConstraint> Clone() const override { return std::make_unique<Counting>(*this); }
-
- private:
-  int32_t step_, length_;
-  bool open_end_;
-  int32_t count_ = 0;
-};
-
-class CountingGrammar : public TokenGrammar {
- public:
-  CountingGrammar(int32_t step, int32_t length, bool open_end = false)
-      : step_(step), length_(length), open_end_(open_end) {}
-  Result<std::unique_ptr<TokenConstraint>> Start() const override {
-    if (step_ < 0) return MakeError(ErrorCode::kInvalidArgument, "grammar", "does not start");
-    return std::make_unique<Counting>(step_, length_, open_end_);
-  }
-
- private:
-  int32_t step_, length_;
-  bool open_end_;
-};
 
 TEST_F(ControlsTest, AGrammarSteersEachRequestAlone) {
   std::vector<GenerationRequest> requests;

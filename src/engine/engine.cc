@@ -99,7 +99,6 @@ Status Engine::Enqueue(GenerationRequest request, int64_t max_total, RequestObse
   auto owner = std::make_unique<ActiveRequest>();
   owner->id = next_id_;
   owner->request = std::move(request);
-  owner->request.needs_sync = owner->request.needs_sync || owner->request.depends_on_its_tokens();
   owner->observer = observer;
   owner->queued = Clock::now();
   owner->unfinished = owner->request.n;
@@ -158,9 +157,7 @@ void Engine::EndRequest(int64_t id, FinishReason reason, const std::optional<Err
 }
 
 bool Engine::MayOverlap() const {
-  if (thread_ == nullptr || num_in_flight_ != 1 || !in_flight_[0]->overlaps) return false;
-  return std::none_of(scheduler_.running().begin(), scheduler_.running().end(),
-                      [](const Sequence* s) { return s->pending > 0 && s->request.needs_sync; });
+  return thread_ != nullptr && num_in_flight_ == 1 && in_flight_[0]->overlaps;
 }
 
 Status Engine::LaunchNext() {
@@ -170,17 +167,16 @@ Status Engine::LaunchNext() {
   if (!scheduler_.Next(preemption, &step->plan, &step->scheduled)) return {};
   if (options_.check_invariants) DI_RETURN_IF_ERROR(scheduler_.CheckPlan(step->plan, step->scheduled));
   CountStep(*step);
+  step->FindLateRows();
   step->reads_logits = false;
-  bool needs_sync = false;
   for (const ScheduledSequence& entry : step->scheduled) {
     Sequence* sequence = entry.sequence;
     step->reads_logits = step->reads_logits || (sequence->request.prompt_logits && entry.num_rows > 0);
-    needs_sync = needs_sync || (entry.samples && sequence->request.needs_sync);
     if (sequence->times.first_scheduled == Clock::time_point()) sequence->times.first_scheduled = Clock::now();
     if (!sequence->owner->started) --waiting_requests_;
     sequence->owner->started = true;
   }
-  step->overlaps = thread_ != nullptr && !step->reads_logits && !needs_sync;
+  step->overlaps = thread_ != nullptr && !step->reads_logits;
   step->on_thread = ahead || step->overlaps;
   in_flight_[num_in_flight_++] = step;
   stats_.overlapped_steps += ahead ? 1 : 0;
@@ -232,6 +228,7 @@ Status Engine::Step() {
     in_flight_[0] = in_flight_[1];
     in_flight_[--num_in_flight_] = nullptr;
     Deliver(step);
+    if (num_in_flight_ > 0) in_flight_[0]->PublishLateRows();
   }
   if (requests_.empty()) Drain();
   stats_.last_host_ns = std::chrono::nanoseconds(Clock::now() - start - model_time_).count();
@@ -241,6 +238,7 @@ Status Engine::Step() {
 
 // What is still on its way belongs to nobody.
 void Engine::Drain() {
+  for (int i = 0; i < num_in_flight_; ++i) in_flight_[i]->PublishLateRows();
   for (; num_in_flight_ > 0; --num_in_flight_) {
     LaunchedStep* step = in_flight_[num_in_flight_ - 1];
     Await(step);

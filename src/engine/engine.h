@@ -2,8 +2,9 @@
 // except for Cancel.
 //
 // Each Step hands out the tokens of one step of the model. With EngineOptions::async_stepping the model runs on a
-// thread of its own and, where nothing depends on tokens not yet read, its next step is launched before the last one is
-// handed out: decode steps take their input from the token store inside the graph. A sequence may turn out to have
+// thread of its own and its next step is launched before the last one is handed out: decode steps take their input from
+// the token store inside the graph, and a row's mask and penalties, which follow from the token before it, reach a
+// running step right before it samples. A sequence may turn out to have
 // ended while it takes part in the next step: what that computes of it is dropped; its block was its own until then,
 // and whoever gets it next runs later. When Step returns with nothing left to do, no step is on its way.
 //

@@ -14,8 +14,8 @@ struct EngineOptions {
   // KV blocks of finished and running requests are found again by the tokens that lead to them. Off: only the choices
   // of one request share the blocks of its prompt.
   bool prefix_caching = true;
-  // The next step is launched before the tokens of the last one are read, where it does not depend on them. Tokens and
-  // their bits are the same either way.
+  // The next step is launched before the tokens of the last one are read. Tokens and their bits are the same either
+  // way.
   bool async_stepping = true;
   // For tests: every plan and the state after every step are checked; Engine::Step fails where something is wrong.
   bool check_invariants = false;

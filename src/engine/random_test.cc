@@ -57,7 +57,8 @@ class RandomTraffic {
     if (Chance(1, 2)) request.params.max_tokens = Number(1, 60);
     if (Chance(1, 4)) request.n = static_cast<int32_t>(Number(2, 4));
     if (Chance(1, 3)) request.priority = static_cast<int32_t>(Number(-2, 2));
-    if (Chance(1, 8)) request.needs_sync = true;
+    if (Chance(1, 8)) request.params.frequency_penalty = 0.01;  // not enough to change a token
+    if (Chance(1, 8)) request.params.min_tokens = 1;
     if (Chance(1, 8)) request.cache_salt = "other";
     if (Chance(1, 10)) request.prompt_logits = true;
     if (Chance(1, 10)) request.deadline = Clock::now() + std::chrono::microseconds(Number(-10, 20000));

@@ -123,13 +123,10 @@ struct GenerationRequest {
   int32_t priority = 0;                                      // lower runs first; order of arrival among equals
   std::optional<Clock::time_point> deadline = std::nullopt;  // ends with kDeadline before the first step after it
   std::string cache_salt;  // cached prefixes are shared only among requests of equal salt
-  // The next step depends on what the host makes of the last token (grammars, penalties): steps are not overlapped.
-  // Engine::Add sets it where the request itself says so.
-  bool needs_sync = false;
 
   // Every prompt position is computed and gets a row.
   bool wants_prompt_rows() const { return prompt_logits || prompt_logprobs >= 0; }
-  // Needs needs_sync.
+  // What a row is sampled with depends on what the host makes of the token before it (grammars, penalties).
   bool depends_on_its_tokens() const;
 };
 

@@ -183,8 +183,8 @@ void RowControls::FillRow(uint32_t choice, int64_t position, runner::PlannedRow*
   row->xtc_probability = static_cast<float>(p.xtc_probability);
   row->xtc_threshold = static_cast<float>(p.xtc_threshold);
   row->want_logprobs = p.logprobs;
-  row->token_mask = masked_ ? mask_.data() : nullptr;
-  row->adjustments = adjustments_.empty() ? nullptr : &adjustments_;
+  row->token_mask = token_mask();
+  row->adjustments = adjustments();
   if (row->temperature > 0 || p.xtc_probability > 0) {
     row->uniform = Uniform(p.seed, p.choice + choice, static_cast<uint64_t>(position), Draw::kToken);
     row->xtc_uniform = Uniform(p.seed, p.choice + choice, static_cast<uint64_t>(position), Draw::kXtc);

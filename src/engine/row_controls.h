@@ -25,6 +25,9 @@ class RowControls {
   static Result<std::unique_ptr<RowControls>> Create(const GenerationRequest& request, int64_t vocab,
                                                      int64_t max_total);
 
+  // Of the next row, null for none; valid until the next Accept.
+  const uint32_t* token_mask() const { return masked_ ? mask_.data() : nullptr; }
+  const std::vector<runner::Adjustment>* adjustments() const { return adjustments_.empty() ? nullptr : &adjustments_; }
   // The row that samples token number `position` of the sequence, of choice `choice`.
   void FillRow(uint32_t choice, int64_t position, runner::PlannedRow* row) const;
   // After a token was sampled that does not end the choice; tokens: all of the sequence, that one the last. Fails with

@@ -4,6 +4,34 @@
 
 namespace deepinfer::engine {
 
+void LaunchedStep::FindLateRows() {
+  late_.Clear();
+  late_entries_.clear();
+  for (const ScheduledSequence& entry : scheduled) {
+    const Sequence& sequence = *entry.sequence;
+    const bool last_is_known = sequence.pending <= 1;  // one is sampled by this step itself
+    if (!entry.samples || last_is_known || !sequence.request.depends_on_its_tokens()) continue;
+    runner::PlannedRow& row = plan.rows[entry.first_row + entry.num_rows - 1];
+    row.token_mask = nullptr;
+    row.adjustments = nullptr;
+    late_.rows.push_back({entry.first_row + entry.num_rows - 1});
+    late_entries_.push_back(&entry);
+  }
+  plan.late = late_.rows.empty() ? nullptr : &late_;
+}
+
+void LaunchedStep::PublishLateRows() {
+  if (late_entries_.empty()) return;
+  for (size_t i = 0; i < late_entries_.size(); ++i) {
+    const Sequence* sequence = late_entries_[i]->sequence;
+    if (sequence == nullptr) continue;  // it has ended: what the row samples is dropped
+    late_.rows[i].token_mask = sequence->controls->token_mask();
+    late_.rows[i].adjustments = sequence->controls->adjustments();
+  }
+  late_entries_.clear();
+  late_.Publish();
+}
+
 void LaunchedStep::KeepTables() {
   if (tables_.size() < plan.block_tables.size()) tables_.resize(plan.block_tables.size());
   for (size_t i = 0; i < plan.block_tables.size(); ++i) {

@@ -2,9 +2,11 @@
 // step can be planned and the last one's tokens handed out meanwhile.
 //
 // A step carries its plan with copies of the block tables, which go on growing while it waits, the masks and
-// adjustments of its rows, which outlive a sequence that ends meanwhile, and a copy of its outputs, which the step after
-// it overwrites. The runner's own buffers are filled by the thread that runs the step, right before it runs: nobody
-// writes to them while a step runs. Launch and Wait: one thread; nothing allocates once the vectors have their size.
+// adjustments of its rows, which outlive a sequence that ends meanwhile, and a copy of its outputs, which the step
+// after it overwrites. Where a row's mask or adjustments follow from a token that is still to be read, they are its
+// late rows: the step samples once they are published, and whoever launches it must publish them before waiting for it.
+// The runner's own buffers are filled by the thread that runs the step, right before it runs: nobody writes to them
+// while a step runs. Launch and Wait: one thread; nothing allocates once the vectors have their size.
 #pragma once
 
 #include <condition_variable>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "engine/scheduler.h"
+#include "runner/late_rows.h"
 #include "runner/model_runner.h"
 
 namespace deepinfer::engine {
@@ -27,13 +30,18 @@ struct LaunchedStep {
   // Valid until the step is launched again; `logits` only until the next one runs.
   runner::StepOutput output;
 
-  // What the plan points to is the step's own from now on. (Masks and adjustments that change with every token belong
-  // to rows that run without overlap.)
+  // Of a new plan: takes what is not known yet out of its rows.
+  void FindLateRows();
+  // Every token that late rows follow from was read. Publishes them, if there are any and they were not yet.
+  void PublishLateRows();
+  // What the plan points to is the step's own from now on.
   void KeepTables();
   // The output lies in this step from now on, but for the logits.
   void KeepOutput();
 
  private:
+  runner::LateRows late_;
+  std::vector<const ScheduledSequence*> late_entries_;  // of late_.rows
   std::vector<BlockTable> tables_;
   std::vector<std::shared_ptr<const RowControls>> controls_;
   std::vector<int32_t> sampled_;

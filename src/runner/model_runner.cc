@@ -101,6 +101,9 @@ Status ModelRunner::CompileAll() {
   io_.metadata = buffers_->metadata();
   io_.outputs = buffers_->outputs();
   io_.states = states_.get();
+  io_.late_inputs = StepBuffers::LateInputs();
+  late_.buffers = buffers_.get();
+  late_in_step_ = backend_->caps().late_inputs;
   for (size_t i = 0; i < graphs_.size(); ++i) {
     graphs_[i].executable = executables[i];
     buffers_->FillPadding(graphs_[i].shape);
@@ -125,6 +128,9 @@ Result<const CompiledGraph*> ModelRunner::Select(const StepPlan& plan) const {
 Result<StepOutput> ModelRunner::Run(const StepPlan& plan) {
   DI_ASSIGN_OR_RETURN(const CompiledGraph* graph, Select(plan));
   buffers_->Fill(plan, graph->shape);
+  late_.rows = plan.late;
+  io_.late = plan.late != nullptr && late_in_step_ ? &late_ : nullptr;
+  if (plan.late != nullptr && !late_in_step_) late_.Await();
   DI_RETURN_IF_ERROR(graph->executable->Run(io_));
   StepOutput output;
   output.sampled = buffers_->sampled();

@@ -61,11 +61,20 @@ class ModelRunner {
   // Before any pass.
   Result<ir::Module> RecordRaw(const models::StepShape& shape) const;
 
+  // Where masks and adjustments come late (StepPlan::late), waits for them: within the step, right before it samples,
+  // if the backend can, else before it.
   Result<StepOutput> Run(const StepPlan& plan);
-  // Runs the plan's step with every launch timed (backend::Executable::Profile).
+  // Runs the plan's step with every launch timed (backend::Executable::Profile). Nothing may come late.
   Result<std::vector<backend::LaunchProfile>> Profile(const StepPlan& plan);
 
  private:
+  // Brings late rows into the buffers.
+  struct LateFill : backend::LateInputs {
+    void Await() override { buffers->FillLate(rows->Await()); }
+    StepBuffers* buffers = nullptr;
+    LateRows* rows = nullptr;
+  };
+
   ModelRunner(LoadedModel loaded, std::unique_ptr<backend::Backend> backend, StepConfig steps);
   Status AllocateStates();
   Status CompileAll();
@@ -82,6 +91,8 @@ class ModelRunner {
   std::unique_ptr<StepBuffers> buffers_;
   std::unique_ptr<backend::StateSet> states_;
   backend::StepIo io_;
+  LateFill late_;
+  bool late_in_step_ = false;  // the backend takes late inputs
   double compile_ms_ = 0;
 };
 

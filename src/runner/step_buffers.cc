@@ -112,6 +112,18 @@ void StepBuffers::Fill(const StepPlan& plan, const models::StepShape& shape) {
   FillRows(plan, shape);
 }
 
+void StepBuffers::FillLate(const std::vector<LateRow>& rows) {
+  for (const LateRow& late : rows) {
+    FillMask(late.row, late.token_mask);
+    FillAdjustments(late.row, late.adjustments);
+  }
+}
+
+std::vector<std::string> StepBuffers::LateInputs() {
+  namespace in = models::input;
+  return {in::kHasMask, in::kTokenMask, in::kNumAdjustments, in::kAdjustIds, in::kBias, in::kRepetition, in::kPenalty};
+}
+
 void StepBuffers::FillPadding(const models::StepShape& shape) {
   Fill(empty_, shape);
 }

@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "base/error.h"
 #include "models/step.h"
+#include "runner/late_rows.h"
 #include "runner/step_plan.h"
 
 namespace deepinfer::runner {
@@ -33,6 +34,9 @@ class StepBuffers {
 
   // The plan must fit the shape; shape is a bucket.
   void Fill(const StepPlan& plan, const models::StepShape& shape);
+  // Over what Fill has written. Touches the late inputs and nothing else.
+  void FillLate(const std::vector<LateRow>& rows);
+  static std::vector<std::string> LateInputs();
   // Padding only, with no live row: what a capture runs on.
   void FillPadding(const models::StepShape& shape);
 

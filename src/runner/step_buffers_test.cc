@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 namespace deepinfer::runner {
@@ -207,6 +208,40 @@ TEST(StepBuffersMemoryTest, TooLargeIsAnErrorThatNamesTheBuffer) {
       {.tokens = 1, .rows = int64_t{1} << 30, .requests = 1, .max_blocks = 1, .vocab = int64_t{1} << 30});
   ASSERT_FALSE(buffers);
   EXPECT_EQ(buffers.error().code, ErrorCode::kResourceExhausted);
+}
+
+TEST_F(StepBuffersTest, LateRowsTouchTheirInputsOnly) {
+  const std::vector<std::string> late = StepBuffers::LateInputs();
+  const auto is_late = [&late](const std::string& name) {
+    return std::find(late.begin(), late.end(), name) != late.end();
+  };
+  const auto others = [&] {
+    std::map<std::string, std::vector<std::byte>> bytes;
+    for (const backend::HostSlot& slot : buffers_.metadata()) {
+      const auto* data = static_cast<const std::byte*>(slot.data);
+      if (!is_late(slot.name)) bytes[slot.name].assign(data, data + slot.bytes);
+    }
+    EXPECT_EQ(bytes.size() + late.size(), buffers_.metadata().size()) << "each has its buffer";
+    return bytes;
+  };
+  plan_.phase = Phase::kDecode;
+  plan_.query_start = {0};
+  for (int32_t i = 0; i < 3; ++i) plan_.rows.push_back({.token = i});
+  plan_.rows[1].token_mask = full_mask_;
+  buffers_.Fill(plan_, Shape(Phase::kDecode, 4, 4, 4));
+  const auto before = others();
+  const uint32_t mask[2] = {0x80000001, 0x7f};
+  const std::vector<Adjustment> list = {{7, 0.5f, 1.25f, -1}};
+  buffers_.FillLate({{0, mask, nullptr}, {2, nullptr, &list}});
+  EXPECT_EQ(others(), before);
+  EXPECT_EQ(Ints(buffers_, in::kHasMask, 4), I({1, 1, 0, 0}));
+  const I words = Ints(buffers_, in::kTokenMask, 4);
+  EXPECT_EQ(words, I({static_cast<int32_t>(0x80000001), 0x7f, -1, 0xff}));
+  EXPECT_EQ(Ints(buffers_, in::kNumAdjustments, 4), I({0, 0, 1, 0}));
+  EXPECT_EQ(Ints(buffers_, in::kAdjustIds, 20)[10], 7);
+  EXPECT_EQ(Values<float>(buffers_, in::kBias, 20)[10], 0.5f);
+  EXPECT_EQ(Values<float>(buffers_, in::kRepetition, 20)[10], 1.25f);
+  EXPECT_EQ(Values<float>(buffers_, in::kPenalty, 20)[10], -1);
 }
 
 }  // namespace

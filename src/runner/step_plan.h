@@ -37,6 +37,8 @@ struct PlannedRow {
   int32_t want_logprobs = -1;                            // -1: none; 0: that token's; n: also the n best
 };
 
+class LateRows;
+
 struct StepPlan {
   models::Phase phase = models::Phase::kDecode;
   std::vector<int32_t> tokens;                            // [T]; -1 (decode only): taken from the token store
@@ -46,6 +48,7 @@ struct StepPlan {
   std::vector<int32_t> query_start;                       // [Q + 1]
   std::vector<const std::vector<int32_t>*> block_tables;  // [Q]
   std::vector<PlannedRow> rows;                           // [R]
+  LateRows* late = nullptr;  // masks and adjustments that come while the step runs; null: all are there
 
   void Clear() {
     tokens.clear();
@@ -55,6 +58,7 @@ struct StepPlan {
     query_start.assign(1, 0);
     block_tables.clear();
     rows.clear();
+    late = nullptr;
   }
   int64_t num_tokens() const { return static_cast<int64_t>(tokens.size()); }
   int64_t num_requests() const { return static_cast<int64_t>(block_tables.size()); }
