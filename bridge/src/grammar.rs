@@ -38,7 +38,7 @@ pub struct Vocabulary {
 }
 
 pub struct Grammar {
-    /// Cloned for each sequence: clones share the lexer's states.
+    /// Copied for each sequence.
     start: Mutex<Matcher>,
 }
 
@@ -181,10 +181,12 @@ fn choices(source: &str) -> Outcome<TopLevelGrammar> {
     Ok(TopLevelGrammar::from_lark(format!("start: CHOICE\nCHOICE: {}\n", quoted.join(" | "))))
 }
 
+/// Deep copies: plain clones share the lexer, with its states, their limit, its errors and its lock, so that what one
+/// sequence runs into would end the others, and requests long after it.
 impl Grammar {
     pub fn begin(&self) -> Outcome<Sequence> {
         let start = self.start.lock().map_err(|_| Failure::invalid("the grammar broke in another sequence"))?;
-        Ok(Sequence { matcher: start.clone() })
+        Ok(Sequence { matcher: start.deep_clone() })
     }
 }
 
@@ -215,6 +217,6 @@ impl Sequence {
     }
 
     pub fn duplicate(&self) -> Sequence {
-        Sequence { matcher: self.matcher.clone() }
+        Sequence { matcher: self.matcher.deep_clone() }
     }
 }

@@ -111,7 +111,19 @@ const char* NameOf(GrammarKind kind) {
 }  // namespace
 
 struct GrammarCompiler::State {
+  State(BridgeVocabulary of_tokenizer, GrammarCacheLimits limits)
+      : vocabulary(std::move(of_tokenizer)), cache(limits) {}
+
+  Result<std::shared_ptr<const TokenGrammar>> Compile(GrammarKind kind, const std::string& source) const {
+    di_bytes error = {};
+    di_grammar* grammar = nullptr;
+    const int32_t status = di_grammar_compile(vocabulary.get(), BridgeKind(kind), Slice(source), &grammar, &error);
+    DI_RETURN_IF_ERROR(ToStatus(status, error, NameOf(kind)));
+    return std::make_shared<const CompiledGrammar>(BridgeGrammar(grammar));
+  }
+
   BridgeVocabulary vocabulary;
+  GrammarCache cache;
 };
 
 GrammarCompiler::GrammarCompiler(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -119,7 +131,7 @@ GrammarCompiler::GrammarCompiler(GrammarCompiler&&) noexcept = default;
 GrammarCompiler& GrammarCompiler::operator=(GrammarCompiler&&) noexcept = default;
 GrammarCompiler::~GrammarCompiler() = default;
 
-Result<GrammarCompiler> GrammarCompiler::Create(const Tokenizer& tokenizer, int64_t vocab) {
+Result<GrammarCompiler> GrammarCompiler::Create(const Tokenizer& tokenizer, int64_t vocab, GrammarCacheLimits limits) {
   const auto count = static_cast<int32_t>(std::min<int64_t>(vocab, tokenizer.vocab_size()));
   std::vector<uint32_t> ends;
   for (const int32_t id : tokenizer.eos_ids()) {
@@ -141,9 +153,7 @@ Result<GrammarCompiler> GrammarCompiler::Create(const Tokenizer& tokenizer, int6
   DI_RETURN_IF_ERROR(Check(di_grammar_vocabulary_new(slices.data(), special.data(), slices.size(), ends.data(),
                                                      ends.size(), &vocabulary, &error),
                            error));
-  auto state = std::make_unique<State>();
-  state->vocabulary.reset(vocabulary);
-  return GrammarCompiler(std::move(state));
+  return GrammarCompiler(std::make_unique<State>(BridgeVocabulary(vocabulary), limits));
 }
 
 Result<std::shared_ptr<const TokenGrammar>> GrammarCompiler::Compile(const GrammarSpec& spec) const {
@@ -151,12 +161,12 @@ Result<std::shared_ptr<const TokenGrammar>> GrammarCompiler::Compile(const Gramm
   if (spec.kind == GrammarKind::kChoice) {
     source = nlohmann::json(spec.choices).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
-  di_bytes error = {};
-  di_grammar* grammar = nullptr;
-  const int32_t status =
-      di_grammar_compile(state_->vocabulary.get(), BridgeKind(spec.kind), Slice(source), &grammar, &error);
-  DI_RETURN_IF_ERROR(ToStatus(status, error, NameOf(spec.kind)));
-  return std::make_shared<const CompiledGrammar>(BridgeGrammar(grammar));
+  const std::string key = std::string(NameOf(spec.kind)) + ":" + source;
+  return state_->cache.Get(key, [&] { return state_->Compile(spec.kind, source); });
+}
+
+GrammarCacheStats GrammarCompiler::cache_stats() const {
+  return state_->cache.stats();
 }
 
 }  // namespace deepinfer::text

@@ -5,7 +5,8 @@
 // that cannot be honoured is an error (kUnsupported) naming the JSON pointer and the keyword: output is never less
 // constrained than asked. A pattern in a schema may match anywhere in the string, as JSON Schema has it; a regular
 // expression of its own matches the whole text. `$ref` reaches into the same schema only. Compiling, the size of a
-// source and the work of each mask are bounded; what exceeds that is an error.
+// source and the work of each mask are bounded; what exceeds that is an error, of one sequence alone: sequences of a
+// grammar share nothing that they change.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/token_constraint.h"
+#include "text/grammar_cache.h"
 #include "text/tokenizer.h"
 
 namespace deepinfer::text {
@@ -27,18 +29,20 @@ struct GrammarSpec {
   std::vector<std::string> choices;  // kChoice: at least one, none of them empty
 };
 
-// Immutable once made: thread-safe. Grammars may outlive it.
+// Keeps what it compiled (grammar_cache.h). Thread-safe. Grammars may outlive it.
 class GrammarCompiler {
  public:
   // vocab: of the model's logits; ids of the tokenizer from there on are never allowed. Takes a moment for a large
   // vocabulary (a trie of all tokens). Fails if the tokenizer has no end of text.
-  static Result<GrammarCompiler> Create(const Tokenizer& tokenizer, int64_t vocab);
+  static Result<GrammarCompiler> Create(const Tokenizer& tokenizer, int64_t vocab, GrammarCacheLimits limits = {});
 
   GrammarCompiler(GrammarCompiler&&) noexcept;
   GrammarCompiler& operator=(GrammarCompiler&&) noexcept;
   ~GrammarCompiler();
 
+  // Equal specs give the same grammar for as long as it is kept.
   Result<std::shared_ptr<const TokenGrammar>> Compile(const GrammarSpec& spec) const;
+  GrammarCacheStats cache_stats() const;
 
  private:
   struct State;

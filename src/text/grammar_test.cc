@@ -224,6 +224,62 @@ TEST_F(GrammarTest, ClonesGoTheirOwnWays) {
   EXPECT_FALSE(second->Accept(b)) << "not allowed here";
 }
 
+// Its lexer runs out of its budget after some tokens. Others of the same grammar, begun before or after, copied or not,
+// go on as if it were alone.
+TEST_F(GrammarTest, WhatEndsOneSequenceEndsNoOther) {
+  const GrammarSpec spec = {GrammarKind::kRegex, "((a{1,100}){1,100}){1,100}", {}};
+  const auto steps_until_error = [&](TokenConstraint* constraint) {
+    std::mt19937 random(1);
+    std::vector<uint32_t> words(static_cast<size_t>(vocab_ + 31) / 32);
+    for (int steps = 0; steps < 300; ++steps) {
+      if (!constraint->ComputeMask(words.data(), static_cast<int64_t>(words.size()))) return steps;
+      std::vector<int32_t> allowed;
+      for (int32_t id = 0; id < vocab_; ++id) {
+        if ((words[id / 32] >> (id % 32) & 1) != 0 && id != End()) allowed.push_back(id);
+      }
+      if (allowed.empty()) return 300;
+      if (!constraint->Accept(allowed[random() % allowed.size()])) return steps;
+    }
+    return 300;
+  };
+  const auto first = Start(spec), second = Start(spec), copy = first->Clone();
+  const int steps = steps_until_error(first.get());
+  EXPECT_GT(steps, 0);
+  ASSERT_LT(steps, 300) << "its budget is enough: this shows nothing";
+  EXPECT_EQ(steps_until_error(second.get()), steps);
+  EXPECT_EQ(steps_until_error(copy.get()), steps);
+  EXPECT_EQ(steps_until_error(Start(spec).get()), steps);
+}
+
+TEST_F(GrammarTest, WhatWasCompiledIsKept) {
+  const GrammarSpec schema = {GrammarKind::kJsonSchema, R"({"type": "boolean"})", {}};
+  const auto first = compiler_.Compile(schema);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(*compiler_.Compile(schema), *first);
+  // The same text as another kind is another grammar, and so are other choices.
+  const auto regex = compiler_.Compile({GrammarKind::kRegex, "ab", {}});
+  const auto choices = compiler_.Compile({GrammarKind::kChoice, "", {"a", "b"}});
+  const auto others = compiler_.Compile({GrammarKind::kChoice, "", {"ab"}});
+  const auto lark = compiler_.Compile({GrammarKind::kLark, "start: \"ab\"", {}});
+  ASSERT_TRUE(regex && choices && others && lark);
+  EXPECT_EQ(
+      (std::set<const TokenGrammar*>{first->get(), regex->get(), choices->get(), others->get(), lark->get()}).size(),
+      5u);
+  EXPECT_EQ(compiler_.cache_stats().hits, 1);
+  EXPECT_EQ(compiler_.cache_stats().misses, 5);
+  Refused({GrammarKind::kRegex, "(a", {}});
+  Refused({GrammarKind::kRegex, "(a", {}});
+  EXPECT_EQ(compiler_.cache_stats().misses, 7) << "failures are not kept";
+  EXPECT_EQ(compiler_.cache_stats().grammars, 5);
+
+  const auto small = GrammarCompiler::Create(tokenizer_, vocab_, {.grammars = 1, .source_bytes = 1000});
+  ASSERT_TRUE(small);
+  const auto before = small->Compile(schema);
+  ASSERT_TRUE(before && small->Compile({GrammarKind::kRegex, "ab", {}}));
+  EXPECT_NE(*small->Compile(schema), *before) << "it was pushed out, and goes on where it is used";
+  EXPECT_TRUE((*before)->Start());
+}
+
 TEST_F(GrammarTest, WhatCannotBeHonouredIsRefusedWithItsPlace) {
   const auto at = [](const char* keyword, json value) {
     return json{{"type", "object"}, {"properties", {{"a/b", {{keyword, std::move(value)}}}}}};
