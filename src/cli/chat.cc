@@ -140,7 +140,7 @@ Result<bool> Turn(const std::string& line, Conversation* conversation, Interrupt
 
 Status Chat(ChatFlags flags, const BackendFactory& backends) {
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends));
-  ResolveSampling(*session, &flags.sampling);
+  DI_RETURN_IF_ERROR(ResolveSampling(*session, &flags.sampling));
   if (!session->tokenizer) {
     return MakeError(ErrorCode::kFailedPrecondition, "chat", "{} has no tokenizer; it serves ids only", session->path);
   }

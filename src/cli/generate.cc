@@ -64,7 +64,7 @@ Status Print(const GenerateFlags& flags, const Session& session, const Answers& 
 
 Status Generate(GenerateFlags flags, const BackendFactory& backends) {
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends));
-  ResolveSampling(*session, &flags.sampling);
+  DI_RETURN_IF_ERROR(ResolveSampling(*session, &flags.sampling));
   if (!flags.sampling.stops.empty()) DI_RETURN_IF_ERROR(session->RequireTokenizer("--stop"));
   DI_ASSIGN_OR_RETURN(std::vector<std::vector<int32_t>> prompts, EncodePrompts(flags.prompts, *session));
   const Interrupt interrupt(/*limit=*/2);

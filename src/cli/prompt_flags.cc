@@ -125,6 +125,9 @@ void AddPenaltyFlags(CLI::App* command, SamplingFlags* flags) {
   command->add_option("--banned-ids", flags->banned_ids, "none of these tokens")
       ->type_name("IDS")
       ->check(IdList("--banned-ids"));
+  command->add_option("--bad-word", flags->bad_words, "text that must not come in an answer; repeat for several")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
 }
 
 }  // namespace
@@ -157,6 +160,9 @@ void CheckSampling(SamplingFlags* flags) {
   for (const std::string& breaker : flags->dry_breakers) {
     if (breaker.empty()) throw CLI::ValidationError("--dry-breaker", "must not be empty");
   }
+  for (const std::string& word : flags->bad_words) {
+    if (word.empty()) throw CLI::ValidationError("--bad-word", "must not be empty");
+  }
   for (const std::string& text : flags->logit_bias) {
     const auto entry = ParseBias(text);
     if (!entry) throw CLI::ValidationError(entry.error().where, entry.error().message);
@@ -171,10 +177,17 @@ void CheckSampling(SamplingFlags* flags) {
   }
 }
 
-void ResolveSampling(const Session& session, SamplingFlags* flags) {
-  if (flags->params.dry_multiplier == 0 || !session.tokenizer) return;
+Status ResolveSampling(const Session& session, SamplingFlags* flags) {
+  if (!flags->bad_words.empty()) {
+    DI_RETURN_IF_ERROR(session.RequireTokenizer("--bad-word"));
+    auto words = text::SpellingsOf(*session.tokenizer, flags->bad_words);
+    if (!words) return MakeError(words.error().code, "--bad-word", "{}", words.error().message);
+    flags->params.bad_words = std::move(*words);
+  }
+  if (flags->params.dry_multiplier == 0 || !session.tokenizer) return {};
   const int64_t vocab = session.runner->model().info().vocab_size;
   flags->params.dry_breaker_ids = text::TokensContaining(*session.tokenizer, flags->dry_breakers, vocab);
+  return {};
 }
 
 }  // namespace deepinfer::cli

@@ -43,6 +43,7 @@ struct SamplingFlags {
   std::vector<std::string> stops;
   std::vector<std::string> logit_bias;  // "ID:BIAS"
   std::string allowed_ids, banned_ids;  // "1,2,3"
+  std::vector<std::string> bad_words;
   std::vector<std::string> dry_breakers = {"\n", ":", "\"", "*"};
 };
 
@@ -50,7 +51,7 @@ struct SamplingFlags {
 void AddSamplingFlags(CLI::App* command, SamplingFlags* flags);
 // Completes `params`; throws CLI11's error for values that no model could accept.
 void CheckSampling(SamplingFlags* flags);
-// What depends on the model: the ids of DRY's breakers.
-void ResolveSampling(const Session& session, SamplingFlags* flags);
+// What depends on the model: the ids of bad words and of DRY's breakers. Fails naming the flag.
+Status ResolveSampling(const Session& session, SamplingFlags* flags);
 
 }  // namespace deepinfer::cli

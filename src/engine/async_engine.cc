@@ -42,19 +42,19 @@ AsyncEngine::~AsyncEngine() {
   Stop();
 }
 
-Result<int64_t> AsyncEngine::Submit(GenerationRequest request, std::shared_ptr<RequestObserver> observer) {
-  DI_RETURN_IF_ERROR(engine_->Check(request));
+Result<int64_t> AsyncEngine::Submit(CheckedRequest request, std::shared_ptr<RequestObserver> observer) {
+  const int32_t n = request.request().n;
   int64_t id = 0;
   {
     const std::lock_guard lock(mutex_);
     if (!accepting_) return MakeError(ErrorCode::kFailedPrecondition, "", "the server is shutting down");
-    if (max_choices_ > 0 && choices_ + request.n > max_choices_) {
+    if (max_choices_ > 0 && choices_ + n > max_choices_) {
       return MakeError(ErrorCode::kResourceExhausted, "", "the queue is full: {} answers are being made or wait",
                        choices_);
     }
     id = next_id_++;
-    choices_ += request.n;
-    relays_[id] = std::make_shared<Relay>(id, request.n, std::move(observer), &ended_);
+    choices_ += n;
+    relays_[id] = std::make_shared<Relay>(id, n, std::move(observer), &ended_);
     submitted_.push_back({id, std::move(request)});
   }
   changed_.notify_all();
@@ -73,7 +73,7 @@ void AsyncEngine::Cancel(int64_t id) {
 EngineStats AsyncEngine::stats() const {
   const std::lock_guard lock(mutex_);
   EngineStats stats = stats_;
-  for (const Submission& submission : submitted_) stats.waiting += submission.request.n;
+  for (const Submission& submission : submitted_) stats.waiting += submission.request.request().n;
   return stats;
 }
 

@@ -27,11 +27,11 @@ class AsyncEngine {
   AsyncEngine(std::unique_ptr<Engine> engine, int64_t max_waiting, std::function<void(const EngineStats&)> on_step);
   ~AsyncEngine();  // Stop
 
-  // Fails at once and names the parameter if the request can never run; kResourceExhausted: the queue is full;
-  // kFailedPrecondition: Drain or Stop was called. The observer is kept until its last OnFinish.
-  Result<int64_t> Submit(GenerationRequest request, std::shared_ptr<RequestObserver> observer);
-  // Of Submit's failures the first: pure.
-  Status Check(const GenerationRequest& request) const { return engine_->Check(request); }
+  // Fails naming the parameter if the request can never run. Pure.
+  Result<CheckedRequest> Check(GenerationRequest request) const { return engine_->Check(std::move(request)); }
+  // Fails at once: kResourceExhausted: the queue is full; kFailedPrecondition: Drain or Stop was called. The observer
+  // is kept until its last OnFinish.
+  Result<int64_t> Submit(CheckedRequest request, std::shared_ptr<RequestObserver> observer);
   // Takes effect before the next step; unknown ids are ignored. May be called by an observer.
   void Cancel(int64_t id);
 
@@ -48,7 +48,7 @@ class AsyncEngine {
   class Relay;
   struct Submission {
     int64_t id = 0;
-    GenerationRequest request;
+    CheckedRequest request;
   };
 
   void Loop();

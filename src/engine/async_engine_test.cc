@@ -40,6 +40,11 @@ class Watcher : public RequestObserver {
   std::shared_future<void> gate;
 };
 
+Result<int64_t> Submit(AsyncEngine* engine, GenerationRequest request, std::shared_ptr<RequestObserver> observer) {
+  DI_ASSIGN_OR_RETURN(CheckedRequest checked, engine->Check(std::move(request)));
+  return engine->Submit(std::move(checked), std::move(observer));
+}
+
 class AsyncEngineTest : public testing::Test {
  protected:
   std::unique_ptr<AsyncEngine> Make(int64_t max_waiting = 0) {
@@ -60,7 +65,7 @@ TEST_F(AsyncEngineTest, WhatIsSaidOfThePromptArrives) {
   const Ids prompt = request.prompt;
   auto watcher = std::make_shared<Watcher>();
   auto finished = watcher->finished.get_future();
-  ASSERT_TRUE(engine->Submit(std::move(request), watcher));
+  ASSERT_TRUE(Submit(engine.get(), std::move(request), watcher));
   EXPECT_EQ(finished.get().reason, FinishReason::kLength);
   EXPECT_EQ(watcher->logits_at, (std::vector<int64_t>{0, 1, 2, 3}));
   EXPECT_EQ(watcher->logprob_at, (std::vector<int64_t>{1, 2, 3}));
@@ -74,7 +79,7 @@ TEST_F(AsyncEngineTest, RequestsFromManyThreads) {
     threads.emplace_back([&engine, i] {
       auto watcher = std::make_shared<Watcher>();
       auto finished = watcher->finished.get_future();
-      ASSERT_TRUE(engine->Submit(ScriptRequest(i % 5, 3 + i, 20), watcher));
+      ASSERT_TRUE(Submit(engine.get(), ScriptRequest(i % 5, 3 + i, 20), watcher));
       EXPECT_NE(finished.get().reason, FinishReason::kError);
       EXPECT_EQ(watcher->ids, Expected(FiveScripts(), Prompt(i % 5, 1), 20));
     });
@@ -88,7 +93,7 @@ TEST_F(AsyncEngineTest, RequestsFromManyThreads) {
 
 TEST_F(AsyncEngineTest, WhatCanNeverRunIsRefusedAtOnce) {
   const auto engine = Make();
-  const auto refused = engine->Submit(Request({}), std::make_shared<Watcher>());
+  const auto refused = engine->Check(Request({}));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().where, "prompt");
   EXPECT_EQ(engine->live(), 0);
@@ -103,20 +108,33 @@ TEST_F(AsyncEngineTest, TheQueueIsBounded) {
     auto watcher = std::make_shared<Watcher>();
     if (i == 0) watcher->gate = open.get_future().share();
     finished.push_back(watcher->finished.get_future());
-    ASSERT_TRUE(engine->Submit(ScriptRequest(4, 5, 30), watcher)) << i;
+    ASSERT_TRUE(Submit(engine.get(), ScriptRequest(4, 5, 30), watcher)) << i;
     if (i == 0) watcher->started.get_future().wait();
     watchers.push_back(std::move(watcher));
   }
   EXPECT_EQ(engine->stats().waiting, 2);  // the engine's thread is held: nothing was taken yet
-  const auto refused = engine->Submit(ScriptRequest(4, 5, 30), std::make_shared<Watcher>());
+  const auto refused = Submit(engine.get(), ScriptRequest(4, 5, 30), std::make_shared<Watcher>());
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(refused.error().message, "the queue is full: 3 answers are being made or wait");
   open.set_value();
   for (auto& each : finished) EXPECT_EQ(each.get().reason, FinishReason::kLength);
   EXPECT_TRUE(engine->Drain(steady_clock::now() + seconds(60)));
-  const auto late = engine->Submit(ScriptRequest(4, 5, 30), std::make_shared<Watcher>());
+  const auto late = Submit(engine.get(), ScriptRequest(4, 5, 30), std::make_shared<Watcher>());
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ErrorCode::kFailedPrecondition);
+}
+
+TEST_F(AsyncEngineTest, EachChoiceTakesAPlaceInTheQueue) {
+  const auto engine = Make(/*max_waiting=*/1);
+  GenerationRequest request = ScriptRequest(4, 5, 30);
+  request.n = 4;
+  EXPECT_EQ(Submit(engine.get(), request, std::make_shared<Watcher>()).error().code, ErrorCode::kResourceExhausted);
+  request.n = 3;
+  auto watcher = std::make_shared<Watcher>();
+  auto finished = watcher->finished.get_future();
+  ASSERT_TRUE(Submit(engine.get(), request, watcher));
+  finished.get();
 }
 
 TEST_F(AsyncEngineTest, CancelWhileRunningAndWhileWaiting) {
@@ -125,12 +143,12 @@ TEST_F(AsyncEngineTest, CancelWhileRunningAndWhileWaiting) {
   auto running = std::make_shared<Watcher>();
   running->gate = open.get_future().share();
   auto first = running->finished.get_future();
-  const auto id = engine->Submit(ScriptRequest(4, 5), running);
+  const auto id = Submit(engine.get(), ScriptRequest(4, 5), running);
   ASSERT_TRUE(id);
   running->started.get_future().wait();
   auto waiting = std::make_shared<Watcher>();
   auto second = waiting->finished.get_future();
-  const auto next = engine->Submit(ScriptRequest(4, 5), waiting);
+  const auto next = Submit(engine.get(), ScriptRequest(4, 5), waiting);
   ASSERT_TRUE(next);
   engine->Cancel(*id);
   engine->Cancel(*next);
@@ -148,7 +166,7 @@ TEST_F(AsyncEngineTest, StopEndsWhatIsLeft) {
   std::promise<void> open;
   watcher->gate = open.get_future().share();
   auto finished = watcher->finished.get_future();
-  ASSERT_TRUE(engine->Submit(ScriptRequest(4, 5), watcher));
+  ASSERT_TRUE(Submit(engine.get(), ScriptRequest(4, 5), watcher));
   watcher->started.get_future().wait();
   EXPECT_FALSE(engine->Drain(steady_clock::now()));
   open.set_value();

@@ -93,6 +93,45 @@ TEST_F(ControlsTest, OnlyAllowedIdsComeOut) {
   }
 }
 
+// The last token of a word is never chosen after those before it, and every other choice is the definition's.
+TEST_F(ControlsTest, BadWordsDoNotComeOut) {
+  const Ids prompt = {7, 3, 11, 3};
+  const Ids plain = One(Request(prompt, 30)).tokens;
+  GenerationRequest request = Request(prompt, 30);
+  for (const int64_t length : {2, 3, 4}) {  // how the answer begins is a bad word, again and again
+    const Ids said = One(request).tokens;
+    request.params.bad_words.push_back(Ids(said.begin(), said.begin() + length));
+  }
+  request.params.bad_words.push_back({plain[20]});
+  request.params.bad_words.push_back({prompt[3], plain[1]});
+  std::vector<GenerationRequest> both = {request, Request(prompt, 30)};
+  const std::vector<Answer> answers = RunAll(runner_.get(), both);
+  EXPECT_EQ(answers[1].tokens, plain) << "a neighbour's";
+  const Ids& tokens = answers[0].tokens;
+  ASSERT_EQ(tokens.size(), 30u);
+  EXPECT_EQ(One(request).tokens, tokens);
+  EXPECT_EQ(RunAll(runner_.get(), {request}, Checked(/*async_stepping=*/false))[0].tokens, tokens);
+  Ids all = prompt;
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  const std::vector<float> logits = LogitsOf(all);
+  size_t cut = 0;
+  for (size_t n = 0; n < tokens.size(); ++n) {
+    const Ids output(tokens.begin(), tokens.begin() + static_cast<int64_t>(n));
+    Ids banned;
+    for (const Ids& word : request.params.bad_words) {
+      const size_t before = word.size() - 1;
+      if (before > n) continue;
+      if (std::equal(word.begin(), word.end() - 1, output.end() - static_cast<int64_t>(before))) {
+        banned.push_back(word.back());
+        cut += before > 0 ? 1 : 0;
+      }
+    }
+    EXPECT_EQ(tokens[n], Expected(request.params, &logits[(prompt.size() - 1 + n) * kVocab], prompt, output, banned))
+        << n;
+  }
+  EXPECT_GT(cut, 0u) << "no word of several tokens was cut: this shows nothing";
+}
+
 TEST_F(ControlsTest, DryEndsALoop) {
   GenerationRequest request = Request({7, 3, 7, 7}, 60);
   request.params.logit_bias = {{7, 30}};
@@ -245,10 +284,43 @@ TEST_F(ControlsTest, PromptLogprobsInChunks) {
       EXPECT_NEAR(list[i].logprob, row[prompt[i + 1]] - best - std::log(sum), 1e-5);
       ASSERT_EQ(list[i].top.size(), 4u);
       EXPECT_EQ(row[list[i].top[0].id], best);
+      const float own = row[list[i].id];
+      EXPECT_EQ(list[i].rank, 1 + std::count_if(row, row + kVocab, [own](float other) { return other > own; }));
+      for (size_t k = 0; k < 4; ++k)
+        EXPECT_EQ(list[i].top[k].id == list[i].id, list[i].rank == static_cast<int64_t>(k) + 1);
       EXPECT_EQ(list[i].logprob, lists[0][i].logprob);
       for (size_t k = 0; k < 4; ++k) EXPECT_EQ(list[i].top[k].logprob, lists[0][i].top[k].logprob);
     }
   }
+}
+
+// What the prefix cache holds of a prompt is computed again for them; the same values come.
+TEST_F(ControlsTest, PromptLogprobsDoNotUseThePrefixCache) {
+  Ids prompt;
+  for (int32_t i = 0; i < 70; ++i) prompt.push_back((i * 37 + 11) % 300);
+  Engine engine(runner_.get(), Checked());
+  GenerationRequest scored = Request(prompt, 3);
+  scored.prompt_logprobs = 2;
+  std::vector<Recorder> recorders(4);
+  ASSERT_TRUE(engine.Add(scored, &recorders[0]));
+  RunChecked(&engine);
+  ASSERT_TRUE(engine.Add(Request(prompt, 3), &recorders[1]));
+  RunChecked(&engine);
+  EXPECT_GT(recorders[1].answer.finish.cached_tokens, 0) << "its blocks are there for others";
+  scored.n = 2;
+  ASSERT_TRUE(engine.Add(scored, &recorders[2]));
+  RunChecked(&engine);
+  EXPECT_EQ(recorders[2].answer.finish.cached_tokens, 0);
+  const auto& first = recorders[0].answer.prompt_logprobs;
+  const auto& again = recorders[2].answer.prompt_logprobs;
+  ASSERT_EQ(first.size(), prompt.size() - 1);
+  ASSERT_EQ(again.size(), first.size());
+  for (size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i].logprob, again[i].logprob) << i;
+    EXPECT_EQ(first[i].rank, again[i].rank) << i;
+  }
+  EXPECT_EQ(recorders[2].answer.tokens, recorders[1].answer.tokens);
+  EXPECT_EQ(recorders[2].Of(1).tokens, recorders[1].answer.tokens);
 }
 
 TEST_F(ControlsTest, PromptLogprobsBesideGeneration) {

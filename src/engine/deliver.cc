@@ -50,15 +50,30 @@ bool Engine::DeliverPromptRows(const ScheduledSequence& entry, const runner::Ste
   return true;
 }
 
+namespace {
+
+// Its place when all tokens are ordered by their logits, as the best ones are.
+int64_t RankOf(int32_t id, const float* logits, int64_t vocab) {
+  const float own = logits[id];
+  int64_t rank = 1;
+  for (int64_t i = 0; i < id; ++i) rank += logits[i] >= own ? 1 : 0;
+  for (int64_t i = id + 1; i < vocab; ++i) rank += logits[i] > own ? 1 : 0;
+  return rank;
+}
+
+}  // namespace
+
 void Engine::DeliverPromptRow(const Sequence* sequence, int64_t position, int64_t row,
                               const runner::StepOutput& output) {
   const GenerationRequest& request = sequence->request;
   RequestObserver* observer = sequence->owner->observer;
-  if (request.prompt_logits) observer->OnPromptLogits(position, output.logits + row * output.vocab, output.vocab);
+  const float* logits = output.logits + row * output.vocab;
+  if (request.prompt_logits) observer->OnPromptLogits(position, logits, output.vocab);
   if (request.prompt_logprobs < 0 || position + 1 >= static_cast<int64_t>(request.prompt.size())) return;
   TokenEvent event;
   event.request = sequence->owner->id;
   event.id = request.prompt[position + 1];
+  event.rank = RankOf(event.id, logits, output.vocab);
   ReadLogprobs(row, request.prompt_logprobs, output, &event);
   observer->OnPromptLogprob(position + 1, event);
 }
@@ -127,7 +142,6 @@ void Engine::Finish(Sequence* sequence, FinishReason reason, std::optional<Error
   RequestObserver* observer = owner->observer;
   owner->choices[sequence->choice].reset();
   if (event.last) {
-    if (!owner->started) --waiting_requests_;
     if (owner->request.deadline) deadlines_.erase({*owner->request.deadline, owner->id});
     requests_.erase(owner->id);
   }

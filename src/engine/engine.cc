@@ -79,26 +79,23 @@ int64_t Engine::MaxTotal(const GenerationRequest& request) const {
   return prompt + (all_there_is ? room : std::clamp<int64_t>(wanted, 0, std::max<int64_t>(room, 0)));
 }
 
-Status Engine::Check(const GenerationRequest& request) const {
+Result<CheckedRequest> Engine::Check(GenerationRequest request) const {
   DI_RETURN_IF_ERROR(Validate(request, runner_->model().info().vocab_size));
-  return CheckPrompt(request, MaxTotal(request));
+  const int64_t max_total = MaxTotal(request);
+  DI_RETURN_IF_ERROR(CheckPrompt(request, max_total));
+  return CheckedRequest(std::move(request), max_total);
 }
 
 Result<int64_t> Engine::Add(GenerationRequest request, RequestObserver* observer) {
-  DI_RETURN_IF_ERROR(Check(request));
-  const int64_t max_total = MaxTotal(request);
-  if (options_.max_waiting > 0 && waiting_requests_ >= options_.max_waiting) {
-    ++stats_.refused_queue_full;
-    return MakeError(ErrorCode::kResourceExhausted, "queue", "is full: {} requests wait", waiting_requests_);
-  }
-  DI_RETURN_IF_ERROR(Enqueue(std::move(request), max_total, observer));
-  return next_id_++;
+  DI_ASSIGN_OR_RETURN(CheckedRequest checked, Check(std::move(request)));
+  return Add(std::move(checked), observer);
 }
 
-Status Engine::Enqueue(GenerationRequest request, int64_t max_total, RequestObserver* observer) {
+Result<int64_t> Engine::Add(CheckedRequest request, RequestObserver* observer) {
+  const int64_t max_total = request.max_total_;
   auto owner = std::make_unique<ActiveRequest>();
   owner->id = next_id_;
-  owner->request = std::move(request);
+  owner->request = std::move(request.request_);
   owner->observer = observer;
   owner->queued = Clock::now();
   owner->unfinished = owner->request.n;
@@ -121,11 +118,10 @@ Status Engine::Enqueue(GenerationRequest request, int64_t max_total, RequestObse
   }
   for (const auto& sequence : owner->choices) scheduler_.Add(sequence.get());
   if (owner->request.deadline) deadlines_.insert({*owner->request.deadline, owner->id});
-  ++waiting_requests_;
   ++stats_.accepted_requests;
   stats_.prompt_tokens += static_cast<int64_t>(owner->request.prompt.size());
   requests_[owner->id] = std::move(owner);
-  return {};
+  return next_id_++;
 }
 
 void Engine::Cancel(int64_t id) {
@@ -171,9 +167,9 @@ Status Engine::LaunchNext() {
   step->reads_logits = false;
   for (const ScheduledSequence& entry : step->scheduled) {
     Sequence* sequence = entry.sequence;
-    step->reads_logits = step->reads_logits || (sequence->request.prompt_logits && entry.num_rows > 0);
+    const bool of_prompt = entry.first_token < static_cast<int64_t>(sequence->request.prompt.size());
+    step->reads_logits = step->reads_logits || (sequence->wants_prompt_rows() && of_prompt);
     if (sequence->times.first_scheduled == Clock::time_point()) sequence->times.first_scheduled = Clock::now();
-    if (!sequence->owner->started) --waiting_requests_;
     sequence->owner->started = true;
   }
   step->overlaps = thread_ != nullptr && !step->reads_logits;
@@ -257,7 +253,6 @@ EngineStats Engine::stats() const {
   const BlockManager& blocks = scheduler_.blocks();
   stats.running = static_cast<int64_t>(scheduler_.running().size());
   stats.waiting = static_cast<int64_t>(scheduler_.waiting().size());
-  stats.waiting_requests = waiting_requests_;
   stats.kv_blocks = blocks.usable_blocks();
   stats.kv_blocks_used = blocks.usable_blocks() - blocks.free_blocks();
   stats.kv_blocks_cached = blocks.cached_blocks();

@@ -27,6 +27,19 @@
 
 namespace deepinfer::engine {
 
+// A request that its engine can run, and how long it may become. Only Engine::Check makes one. Plain data.
+class CheckedRequest {
+ public:
+  const GenerationRequest& request() const { return request_; }
+
+ private:
+  friend class Engine;
+  CheckedRequest(GenerationRequest request, int64_t max_total) : request_(std::move(request)), max_total_(max_total) {}
+
+  GenerationRequest request_;
+  int64_t max_total_;  // tokens, prompt and answer
+};
+
 class Engine {
  public:
   // The runner must outlive the engine and run no steps for anybody else meanwhile.
@@ -36,9 +49,11 @@ class Engine {
 
   // Fails, naming the parameter, if the request can never run: an empty or too long prompt, ids outside the vocabulary,
   // bad sampling values. May be called from any thread.
-  Status Check(const GenerationRequest& request) const;
-  // Check, then the queue: kResourceExhausted if it is full. The observer must live until its last OnFinish. Returns
-  // the request's id.
+  Result<CheckedRequest> Check(GenerationRequest request) const;
+  // The request waits from now on. Fails if its grammar cannot start. The observer must live until its last OnFinish.
+  // Returns the request's id.
+  Result<int64_t> Add(CheckedRequest request, RequestObserver* observer);
+  // Check, then Add.
   Result<int64_t> Add(GenerationRequest request, RequestObserver* observer);
   // Takes effect before the next step; unknown ids are ignored.
   void Cancel(int64_t id);
@@ -58,7 +73,6 @@ class Engine {
  private:
   int64_t MaxTotal(const GenerationRequest& request) const;  // tokens, prompt and answer
   Status CheckPrompt(const GenerationRequest& request, int64_t max_total) const;
-  Status Enqueue(GenerationRequest request, int64_t max_total, RequestObserver* observer);
   void EndCancelled();
   void EndExpired(Clock::time_point now);
   void EndRequest(int64_t id, FinishReason reason, const std::optional<Error>& error);
@@ -88,7 +102,6 @@ class Engine {
   std::vector<int64_t> cancelled_;
   std::set<std::pair<Clock::time_point, int64_t>> deadlines_;
   int64_t next_id_ = 1;
-  int64_t waiting_requests_ = 0;
 
   LaunchedStep steps_[StepThread::kDepth];
   LaunchedStep* in_flight_[StepThread::kDepth] = {};  // oldest first

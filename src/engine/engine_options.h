@@ -6,11 +6,9 @@
 namespace deepinfer::engine {
 
 struct EngineOptions {
-  // Requests that may wait for their first step; beyond that Engine::Add fails with kResourceExhausted. 0: no bound.
-  int64_t max_waiting = 0;
-  // Tokens of a prefill step while sequences decode, which wait for it; at most what the runner has graphs for. A step
-  // of the smallest prefill graph is already bound by its products, so more would only make the wait longer.
-  int64_t chunked_prefill_size = 128;
+  // Tokens of a prefill step while sequences decode, which wait for it; at most what the runner has graphs for. Products
+  // of 64 rows are already bound by arithmetic on a CPU, so more would make the wait longer and little else faster.
+  int64_t chunked_prefill_size = 64;
   // KV blocks of finished and running requests are found again by the tokens that lead to them. Off: only the choices
   // of one request share the blocks of its prompt.
   bool prefix_caching = true;

@@ -13,7 +13,6 @@ struct EngineStats {
   // Now. Sequences: each choice of a request is one.
   int64_t running = 0;
   int64_t waiting = 0;           // with the preempted ones
-  int64_t waiting_requests = 0;  // that have had no step: what EngineOptions::max_waiting bounds
   int64_t kv_blocks = 0;         // without the null block
   int64_t kv_blocks_used = 0;    // owned by sequences
   int64_t kv_blocks_cached = 0;  // owned by none, kept for a prefix that may come again
@@ -27,7 +26,6 @@ struct EngineStats {
 
   // Requests and choices.
   int64_t accepted_requests = 0;
-  int64_t refused_queue_full = 0;
   std::array<int64_t, kNumFinishReasons> finished{};  // choices, by FinishReason
   int64_t preemptions = 0;
   int64_t nan_rows = 0;

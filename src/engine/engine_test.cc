@@ -333,6 +333,14 @@ TEST(EngineTest, InvalidRequestsNameTheParameter) {
   EXPECT_EQ(refused_with([](Params* p) { p->allowed_ids = {1, 320}; }), "allowed_ids");
   EXPECT_EQ(refused_with([](Params* p) { p->banned_ids = {-1}; }), "banned_ids");
   EXPECT_EQ(refused_with([](Params* p) { p->allowed_ids = p->banned_ids = {3, 4}; }), "banned_ids");
+  EXPECT_EQ(refused_with([](Params* p) { p->bad_words = {{3, 4}, {5, 320}}; }), "bad_words");
+  EXPECT_EQ(refused_with([](Params* p) { p->bad_words = {{3}, {}}; }), "bad_words");
+  EXPECT_EQ(refused_with([](Params* p) { p->bad_words.assign(kMaxBadWords + 1, {3}); }), "bad_words");
+  EXPECT_EQ(refused_with([](Params* p) {
+              p->allowed_ids = {3, 4};
+              p->bad_words = {{3}, {4}};
+            }),
+            "bad_words");
   for (const LogitBias& bad : {LogitBias{320, 1}, LogitBias{-1, 1}, LogitBias{191222, 1}, LogitBias{3, 101},
                                LogitBias{3, -1e9}, LogitBias{3, nan}, LogitBias{3, infinity}}) {
     EXPECT_EQ(refused_with([&](Params* p) { p->logit_bias = {{2, 1}, bad}; }), "logit_bias") << bad.id;

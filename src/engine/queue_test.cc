@@ -1,4 +1,4 @@
-// Who runs when: the bound of the queue, priorities, deadlines, preemption.
+// Who runs when: priorities, deadlines, preemption.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -13,40 +13,6 @@ using std::chrono::milliseconds;
 
 std::unique_ptr<runner::ModelRunner> Open(int64_t max_num_seqs, int64_t max_num_batched_tokens = 64) {
   return OpenScripted(FiveScripts(), SmallOptions(max_num_seqs, max_num_batched_tokens));
-}
-
-TEST(QueueTest, AFullQueueRefuses) {
-  const auto runner = Open(1);
-  ASSERT_NE(runner, nullptr);
-  EngineOptions options = Checked();
-  options.max_waiting = 3;
-  Engine engine(runner.get(), options);
-  std::vector<Recorder> recorders(8);
-  for (int i = 0; i < 3; ++i) {
-    GenerationRequest request = ScriptRequest(4, 40);
-    request.n = 2;  // still one request
-    ASSERT_TRUE(engine.Add(request, &recorders[i]));
-  }
-  const auto refused = engine.Add(ScriptRequest(4, 40), &recorders[3]);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_EQ(refused.error().ToString(), "queue: is full: 3 requests wait");
-  GenerationRequest bad = ScriptRequest(4, 40);
-  bad.n = 0;
-  EXPECT_EQ(engine.Add(bad, &recorders[3]).error().code, ErrorCode::kInvalidArgument) << "first of all it is wrong";
-  ASSERT_TRUE(engine.Step());
-  EXPECT_EQ(engine.stats().waiting_requests, 2);
-  ASSERT_TRUE(engine.Add(ScriptRequest(4, 40), &recorders[3])) << "one of them started";
-  ASSERT_FALSE(engine.Add(ScriptRequest(4, 40), &recorders[4]));
-  RunChecked(&engine);
-  EXPECT_EQ(engine.stats().refused_queue_full, 2);
-  EXPECT_EQ(engine.stats().accepted_requests, 4);
-  EXPECT_EQ(engine.stats().waiting_requests, 0);
-  auto cancelled = engine.Add(ScriptRequest(4, 40), &recorders[5]);
-  ASSERT_TRUE(cancelled);
-  engine.Cancel(*cancelled);
-  RunChecked(&engine);
-  EXPECT_EQ(engine.stats().waiting_requests, 0);
 }
 
 TEST(QueueTest, PriorityThenArrival) {

@@ -53,15 +53,32 @@ Status CheckLogitBias(const std::vector<LogitBias>& list, int64_t vocab) {
   return {};
 }
 
-// Some token must be left: in `allowed` (all of the vocabulary if empty) and not in `banned`.
+Status CheckBadWords(const std::vector<std::vector<int32_t>>& words, int64_t vocab) {
+  constexpr char kName[] = "bad_words";
+  if (static_cast<int64_t>(words.size()) > kMaxBadWords) {
+    return MakeError(ErrorCode::kInvalidArgument, kName, "has {} token sequences, at most {} are allowed", words.size(),
+                     kMaxBadWords);
+  }
+  for (const std::vector<int32_t>& word : words) {
+    if (word.empty()) return MakeError(ErrorCode::kInvalidArgument, kName, "holds a sequence without tokens");
+    DI_RETURN_IF_ERROR(CheckIds(kName, word, vocab));
+  }
+  return {};
+}
+
+// Some token must be left: in `allowed` (all of the vocabulary if empty) and not banned.
 Status CheckSomethingIsAllowed(const SamplingParams& p, int64_t vocab) {
-  if (vocab == 0 || p.banned_ids.empty()) return {};
-  const std::set<int32_t> banned(p.banned_ids.begin(), p.banned_ids.end());
+  std::set<int32_t> banned(p.banned_ids.begin(), p.banned_ids.end());
+  for (const std::vector<int32_t>& word : p.bad_words) {
+    if (word.size() == 1) banned.insert(word.front());
+  }
+  if (vocab == 0 || banned.empty()) return {};
   const bool all = p.allowed_ids.empty() ? static_cast<int64_t>(banned.size()) >= vocab
                                          : std::all_of(p.allowed_ids.begin(), p.allowed_ids.end(),
                                                        [&banned](int32_t id) { return banned.count(id) > 0; });
   if (!all) return {};
-  return MakeError(ErrorCode::kInvalidArgument, "banned_ids", "leave no token that may be chosen");
+  return MakeError(ErrorCode::kInvalidArgument, p.banned_ids.empty() ? "bad_words" : "banned_ids",
+                   "leave no token that may be chosen");
 }
 
 }  // namespace
@@ -93,13 +110,15 @@ Status Validate(const SamplingParams& p, int64_t vocab) {
   DI_RETURN_IF_ERROR(CheckIds("dry_breaker_ids", p.dry_breaker_ids, vocab));
   DI_RETURN_IF_ERROR(CheckIds("allowed_ids", p.allowed_ids, vocab));
   DI_RETURN_IF_ERROR(CheckIds("banned_ids", p.banned_ids, vocab));
+  DI_RETURN_IF_ERROR(CheckBadWords(p.bad_words, vocab));
   return CheckSomethingIsAllowed(p, vocab);
 }
 
 bool GenerationRequest::depends_on_its_tokens() const {
   const SamplingParams& p = params;
   return grammar != nullptr || p.min_tokens > 0 || p.repetition_penalty != 1 || p.presence_penalty != 0 ||
-         p.frequency_penalty != 0 || p.dry_multiplier > 0;
+         p.frequency_penalty != 0 || p.dry_multiplier > 0 ||
+         std::any_of(p.bad_words.begin(), p.bad_words.end(), [](const auto& word) { return word.size() > 1; });
 }
 
 Status Validate(const GenerationRequest& request, int64_t vocab) {

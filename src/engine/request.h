@@ -23,6 +23,8 @@ struct LogitBias {
 // At most this many entries of logit_bias: beside the tokens of the context they have places of their own in a row's
 // list of adjustments (models/step.h).
 inline constexpr int64_t kMaxLogitBias = models::kMaxLogitBias;
+// At most this many bad_words: each is compared with the end of the output after every token.
+inline constexpr int64_t kMaxBadWords = 4096;
 
 // Applied in the order that ir/sampling.h states. Ids must be below the model's vocabulary.
 struct SamplingParams {
@@ -44,6 +46,7 @@ struct SamplingParams {
   std::vector<LogitBias> logit_bias;     // distinct ids
   std::vector<int32_t> allowed_ids;      // empty: all
   std::vector<int32_t> banned_ids;
+  std::vector<std::vector<int32_t>> bad_words;  // token sequences that must not come in the output (engine/bad_words.h)
   uint64_t seed = 0;
   uint32_t choice = 0;      // of the request's first choice; the n-th after it draws with choice + n
   int64_t min_tokens = 0;   // the request's stop_ids are banned until there are so many
@@ -72,6 +75,7 @@ struct TokenEvent {
   uint32_t choice = 0;  // in [0, n)
   int32_t id = 0;
   float logprob = 0;              // if asked for
+  int64_t rank = 0;               // of a prompt's token: 1 is the likeliest, ties go by id
   std::vector<TokenLogprob> top;  // best first
 };
 
@@ -124,13 +128,13 @@ struct GenerationRequest {
   std::optional<Clock::time_point> deadline = std::nullopt;  // ends with kDeadline before the first step after it
   std::string cache_salt;  // cached prefixes are shared only among requests of equal salt
 
-  // Every prompt position is computed and gets a row.
+  // Every prompt position is computed, whatever the prefix cache holds, and gets a row.
   bool wants_prompt_rows() const { return prompt_logits || prompt_logprobs >= 0; }
   // What a row is sampled with depends on what the host makes of the token before it (grammars, penalties).
   bool depends_on_its_tokens() const;
 };
 
-// Fails naming the parameter. What depends on the model (ids, lengths) is Engine::Add's to check.
+// Fails naming the parameter. What depends on the model's lengths is Engine::Check's to find.
 Status Validate(const GenerationRequest& request, int64_t vocab = 0);
 
 }  // namespace deepinfer::engine

@@ -36,7 +36,11 @@ bool Counts(const SamplingParams& p) {
 }  // namespace
 
 RowControls::RowControls(const GenerationRequest& request, int64_t vocab, int64_t max_total)
-    : params_(request.params), vocab_(vocab), stop_ids_(request.stop_ids), dry_(request.params, max_total) {
+    : params_(request.params),
+      vocab_(vocab),
+      stop_ids_(request.stop_ids),
+      bad_words_(request.params.bad_words),
+      dry_(request.params, max_total) {
   std::erase_if(stop_ids_, [vocab](int32_t id) { return id < 0 || id >= vocab; });
   stops_offered_.reserve(stop_ids_.size());
   InitMask(request);
@@ -49,20 +53,25 @@ Result<std::unique_ptr<RowControls>> RowControls::Create(const GenerationRequest
   if (request.grammar != nullptr) {
     DI_ASSIGN_OR_RETURN(controls->constraint_, request.grammar->Start());
   }
-  DI_RETURN_IF_ERROR(controls->UpdateMask());
+  DI_RETURN_IF_ERROR(controls->UpdateMask({}));
   controls->UpdateDry(request.prompt);
   return controls;
 }
 
 void RowControls::InitMask(const GenerationRequest& request) {
+  std::vector<int32_t> banned = params_.banned_ids;
+  for (const std::vector<int32_t>& word : params_.bad_words) {
+    if (word.size() == 1) banned.push_back(word.front());
+  }
   if (!params_.allowed_ids.empty()) {
     fixed_.assign(static_cast<size_t>(models::MaskWords(vocab_)), 0);
     for (const int32_t id : params_.allowed_ids) Set(&fixed_, id);
-  } else if (!params_.banned_ids.empty()) {
+  } else if (!banned.empty()) {
     fixed_ = AllOf(vocab_);
   }
-  for (const int32_t id : params_.banned_ids) Clear(fixed_.data(), id);
-  if (!fixed_.empty() || params_.min_tokens > 0 || request.grammar != nullptr) mask_ = AllOf(vocab_);
+  for (const int32_t id : banned) Clear(fixed_.data(), id);
+  const bool changes = !bad_words_.empty() || params_.min_tokens > 0 || request.grammar != nullptr;
+  if (!fixed_.empty() || changes) mask_ = AllOf(vocab_);
 }
 
 void RowControls::InitAdjustments(const GenerationRequest& request, int64_t max_total) {
@@ -142,9 +151,10 @@ void RowControls::BanStops() {
   for (const int32_t id : stops_offered_) Set(&mask_, id);
 }
 
-Status RowControls::UpdateMask() {
+Status RowControls::UpdateMask(std::span<const int32_t> output) {
   const bool too_early = generated_ < params_.min_tokens;
-  masked_ = constraint_ != nullptr || !fixed_.empty() || too_early;
+  const std::span<const int32_t> word_ends = bad_words_.Find(output);
+  masked_ = constraint_ != nullptr || !fixed_.empty() || too_early || !word_ends.empty();
   if (!masked_) return {};
   if (constraint_ != nullptr) {
     DI_RETURN_IF_ERROR(constraint_->ComputeMask(mask_.data(), static_cast<int64_t>(mask_.size())));
@@ -154,9 +164,11 @@ Status RowControls::UpdateMask() {
   }
   for (size_t i = 0; i < fixed_.size(); ++i) mask_[i] &= fixed_[i];
   if (too_early) BanStops();
+  for (const int32_t id : word_ends) Clear(mask_.data(), id);
   if (AnyIn(mask_)) return {};
-  return MakeError(ErrorCode::kInvalidArgument, constraint_ != nullptr ? "grammar" : "min_tokens",
-                   "after {} tokens nothing may follow: every token is banned", generated_);
+  const char* last_straw = constraint_ != nullptr ? "grammar" : word_ends.empty() ? "min_tokens" : "bad_words";
+  return MakeError(ErrorCode::kInvalidArgument, last_straw, "after {} tokens nothing may follow: every token is banned",
+                   generated_);
 }
 
 Status RowControls::Accept(std::span<const int32_t> tokens) {
@@ -168,9 +180,9 @@ Status RowControls::Accept(std::span<const int32_t> tokens) {
     DI_RETURN_IF_ERROR(constraint_->Accept(token));
     finished_ = constraint_->IsFinished();
   }
-  // A mask without a grammar changes once, when min_tokens are there.
-  const bool changes = constraint_ != nullptr || generated_ == params_.min_tokens;
-  return changes && !finished_ ? UpdateMask() : Status();
+  // Without a grammar and bad words a mask changes once, when min_tokens are there.
+  const bool changes = constraint_ != nullptr || !bad_words_.empty() || generated_ == params_.min_tokens;
+  return changes && !finished_ ? UpdateMask(tokens.last(static_cast<size_t>(generated_))) : Status();
 }
 
 void RowControls::FillRow(uint32_t choice, int64_t position, runner::PlannedRow* row) const {

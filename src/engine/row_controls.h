@@ -1,6 +1,6 @@
-// What one choice's next row brings beside numbers: the token mask (allowed and banned ids, min_tokens, the grammar)
-// and the adjustments of logits (logit_bias, penalties, DRY), kept up to date token by token. The graph applies them
-// (ir/sampling.h).
+// What one choice's next row brings beside numbers: the token mask (allowed and banned ids, bad words, min_tokens, the
+// grammar) and the adjustments of logits (logit_bias, penalties, DRY), kept up to date token by token. The graph
+// applies them (ir/sampling.h).
 //
 // Owned by a sequence; one thread at a time. Accept allocates nothing unless a grammar does.
 #pragma once
@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/token_constraint.h"
+#include "engine/bad_words.h"
 #include "engine/dry.h"
 #include "engine/request.h"
 #include "runner/step_plan.h"
@@ -42,7 +43,8 @@ class RowControls {
   void InitMask(const GenerationRequest& request);
   void InitAdjustments(const GenerationRequest& request, int64_t max_total);
   void CountPrompt(const GenerationRequest& request);
-  Status UpdateMask();
+  // output: the tokens so far.
+  Status UpdateMask(std::span<const int32_t> output);
   void BanStops();
   void CountOutput(int32_t token);
   void UpdateDry(std::span<const int32_t> tokens);
@@ -54,7 +56,8 @@ class RowControls {
   std::vector<int32_t> stop_ids_, stops_offered_;
   int64_t generated_ = 0;
 
-  std::vector<uint32_t> fixed_;  // allowed_ids and banned_ids; empty: no such
+  std::vector<uint32_t> fixed_;  // allowed_ids, banned_ids and bad words of one token; empty: no such
+  BadWords bad_words_;           // the longer ones
   std::vector<uint32_t> mask_;   // of the next row
   bool masked_ = false;
   std::unique_ptr<TokenConstraint> constraint_;

@@ -138,6 +138,42 @@ TEST(RowControlsTest, MasksOfIdsAndMinTokens) {
   EXPECT_EQ(RowOf(*free).token_mask, nullptr);
 }
 
+TEST(RowControlsTest, BadWordsBanWhatWouldCompleteThem) {
+  GenerationRequest request;
+  request.prompt = {1, 8};
+  request.params.allowed_ids = {5, 6, 7, 8, 33};
+  request.params.bad_words = {{33}};
+  EXPECT_FALSE(request.depends_on_its_tokens()) << "one token needs no output";
+  request.params.bad_words = {{33}, {8, 5}, {5, 6, 7}, {5, 6}, {6, 6, 6}};
+  EXPECT_TRUE(request.depends_on_its_tokens());
+  const auto controls = Make(request);
+  const auto after = [&](Ids tokens) {
+    EXPECT_TRUE(controls->Accept(tokens));
+    return Allowed(RowOf(*controls));
+  };
+  EXPECT_EQ(Allowed(RowOf(*controls)), (Ids{5, 6, 7, 8})) << "the prompt is no part of a word";
+  EXPECT_EQ(after({1, 8, 6}), (Ids{5, 6, 7, 8}));
+  EXPECT_EQ(after({1, 8, 6, 6}), (Ids{5, 7, 8}));
+  EXPECT_EQ(after({1, 8, 6, 6, 5}), (Ids{5, 7, 8}));
+  EXPECT_EQ(after({1, 8, 6, 6, 5, 8}), (Ids{6, 7, 8}));
+  EXPECT_EQ(after({1, 8, 6, 6, 5, 8, 7}), (Ids{5, 6, 7, 8}));
+
+  request.params.allowed_ids.clear();
+  request.params.bad_words = {{5, 6}};
+  const auto free = Make(request);
+  EXPECT_EQ(RowOf(*free).token_mask, nullptr);
+  ASSERT_TRUE(free->Accept(Ids{1, 8, 5}));
+  EXPECT_EQ(Allowed(RowOf(*free)).size(), static_cast<size_t>(kVocab - 1));
+  ASSERT_TRUE(free->Accept(Ids{1, 8, 5, 7}));
+  EXPECT_EQ(RowOf(*free).token_mask, nullptr) << "nothing is banned any longer";
+
+  request.params.allowed_ids = {5};
+  request.params.bad_words = {{5, 5}};
+  const Status stuck = Make(request)->Accept(Ids{1, 8, 5});
+  ASSERT_FALSE(stuck);
+  EXPECT_EQ(stuck.error().where, "bad_words");
+}
+
 TEST(RowControlsTest, AMaskWithoutTokensIsAnError) {
   GenerationRequest request;
   request.prompt = {1};

@@ -1,5 +1,6 @@
-// What a client asked for at /v1/chat/completions or /v1/completions, checked: everything about it that needs no model.
-// Plain data; the functions are pure.
+// What a client asked for at /v1/chat/completions or /v1/completions: every field of its kind, and those that depend on
+// each other checked. Ranges of values are the engine's to check (engine::Engine::Check). Plain data; the functions are
+// pure.
 //
 // Fields are rows of one table (request_fields.cc). A name that is not there is refused, as is a value that nothing
 // here could honour: no field is ever ignored. null stands for the default.
@@ -31,6 +32,8 @@ struct ApiRequest {
   std::vector<std::string> stop;
   std::vector<int32_t> stop_token_ids;
   std::vector<std::string> dry_breakers;
+  std::vector<std::string> bad_words;
+  int32_t prompt_logprobs = -1;  // -1: none; 0: the prompt's own tokens; n: also the n best
   std::optional<AskedGrammar> grammar;
   bool stream = false;
   bool include_usage = false;

@@ -99,7 +99,7 @@ TEST(ApiRequestTest, ErrorsNameTheirPlace) {
     const auto request = Parse(Chat(fields));
     return request ? "accepted" : request.error().code + " " + request.error().param;
   };
-  EXPECT_EQ(error(R"("temperature": -0.5)"), "invalid_value temperature");
+  EXPECT_EQ(error(R"("temperature": "hot")"), "invalid_type temperature");
   EXPECT_EQ(error(R"("nothing": 1)"), "unknown_parameter nothing");
   EXPECT_EQ(error(R"("nothing": null)"), "unknown_parameter nothing");
   EXPECT_EQ(error(R"("n": 1.5)"), "invalid_value n");

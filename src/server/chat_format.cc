@@ -37,6 +37,7 @@ class Chat final : public ResponseFormat {
     }
     Json json = Envelope("chat.completion", std::move(list));
     json["usage"] = usage.ToJson();
+    if (choices[0].prompt) json["prompt_logprobs"] = PromptLogprobs(*choices[0].prompt);
     return json;
   }
 

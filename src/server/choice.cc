@@ -17,6 +17,7 @@ void ChoiceDelta::Append(ChoiceDelta more) {
   std::move(more.logprobs.begin(), more.logprobs.end(), std::back_inserter(logprobs));
   if (more.finish) finish = std::move(more.finish);
   if (!more.stop_reason.is_null()) stop_reason = std::move(more.stop_reason);
+  if (more.prompt) prompt = std::move(more.prompt);
 }
 
 ApiResult<Choice> Choice::Create(ChoiceOptions options) {
@@ -38,7 +39,7 @@ bool Choice::Push(const engine::TokenEvent& event, ChoiceDelta* out) {
   if (options_.logprobs) {
     const size_t end = stream_ ? stream_->pushed() : 0;
     const bool silent = stream_ && options_.tokenizer->IsSpecial(event.id);
-    held_.push_back({{event.id, event.logprob, event.top,
+    held_.push_back({{event.id, event.logprob, event.rank, event.top,
                       stream_ && !silent ? options_.tokenizer->TokenBytes(event.id) : std::string()},
                      begin,
                      end});

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ namespace deepinfer::server {
 struct LogprobEntry {
   int32_t id = 0;
   std::optional<float> logprob;           // none: a prompt's first token
+  int64_t rank = 0;                       // of a prompt's token: 1 is the likeliest
   std::vector<engine::TokenLogprob> top;  // best first
   std::string bytes;                      // its part of the text
 };
@@ -29,7 +31,8 @@ struct ChoiceDelta {
   std::vector<int32_t> ids;
   std::vector<LogprobEntry> logprobs;
   std::optional<engine::FinishEvent> finish;
-  Json stop_reason = nullptr;  // the stop string or token that ended it
+  Json stop_reason = nullptr;                               // the stop string or token that ended it
+  std::shared_ptr<const std::vector<LogprobEntry>> prompt;  // with the first delta, if prompt_logprobs were asked for
 
   bool empty() const { return text.empty() && ids.empty() && logprobs.empty() && !finish; }
   void Append(ChoiceDelta more);

@@ -49,6 +49,7 @@ class Completion final : public ResponseFormat {
                    {"finish_reason", FinishReasonOf(delta)}};
     AddExtras(delta, &choice);
     if (token_ids_ && delta.finish) choice["prompt_token_ids"] = PromptOf(index).ids;
+    if (delta.prompt) choice["prompt_logprobs"] = PromptLogprobs(*delta.prompt);
     return choice;
   }
 

@@ -76,24 +76,25 @@ class Generation::Mailbox {
 // What the engine tells about one prompt.
 class Generation::Listener final : public engine::RequestObserver {
  public:
-  Listener(std::shared_ptr<Mailbox> mailbox, size_t first, std::vector<Choice> choices, Metrics* metrics)
+  Listener(std::shared_ptr<Mailbox> mailbox, size_t first, std::vector<Choice> choices, int32_t first_token,
+           const text::Tokenizer* tokenizer, Metrics* metrics)
       : mailbox_(std::move(mailbox)),
         first_(first),
         choices_(std::move(choices)),
         last_(choices_.size()),
         begun_(choices_.size()),
-        metrics_(metrics) {}
-
-  // The choices begin with their prompt.
-  void EchoPrompt(const Prompt& prompt, const text::Tokenizer* tokenizer, int32_t logprobs) {
-    prompt_ = prompt;
-    tokenizer_ = tokenizer;
-    prompt_logprobs_ = logprobs;
-    if (logprobs < 0) return;
-    LogprobEntry first;
-    first.id = prompt.ids.front();
-    AddPromptEntry(std::move(first));
+        metrics_(metrics),
+        tokenizer_(tokenizer) {
+    AddPromptEntry({first_token, std::nullopt, 0, {}, ""});
   }
+
+  // The choices begin with their prompt, where its tokens have `logprobs` of the best ones (-1: none at all).
+  void EchoPrompt(const std::string& text, int32_t logprobs) {
+    echo_ = text;
+    echo_logprobs_ = logprobs;
+  }
+  // They report what the model made of their prompt.
+  void ReportPrompt() { reports_prompt_ = true; }
 
   bool OnToken(const engine::TokenEvent& event) override {
     const auto now = engine::Clock::now();
@@ -108,12 +109,7 @@ class Generation::Listener final : public engine::RequestObserver {
   }
 
   void OnPromptLogprob(int64_t /*position*/, const engine::TokenEvent& event) override {
-    if (prompt_logprobs_ < 0) return;
-    LogprobEntry entry;
-    entry.id = event.id;
-    entry.logprob = event.logprob;
-    entry.top = event.top;
-    AddPromptEntry(std::move(entry));
+    AddPromptEntry({event.id, event.logprob, event.rank, event.top, ""});
   }
 
   void OnFinish(const engine::FinishEvent& event) override {
@@ -133,14 +129,19 @@ class Generation::Listener final : public engine::RequestObserver {
     ChoiceDelta delta;
     if (begun_[choice]) return delta;
     begun_[choice] = true;
-    delta.text = prompt_.text;
-    delta.logprobs = prompt_entries_;
+    delta.text = echo_;
+    if (echo_logprobs_ >= 0) {
+      delta.logprobs = *prompt_;
+      const auto most = static_cast<size_t>(echo_logprobs_);
+      for (LogprobEntry& entry : delta.logprobs) entry.top.resize(std::min(entry.top.size(), most));
+    }
+    if (reports_prompt_) delta.prompt = prompt_;
     return delta;
   }
 
   void AddPromptEntry(LogprobEntry entry) {
     if (tokenizer_ != nullptr) entry.bytes = tokenizer_->TokenBytes(entry.id);
-    prompt_entries_.push_back(std::move(entry));
+    prompt_->push_back(std::move(entry));
   }
 
   std::shared_ptr<Mailbox> mailbox_;
@@ -150,38 +151,44 @@ class Generation::Listener final : public engine::RequestObserver {
   std::vector<bool> begun_;
   std::set<size_t> ended_;
   Metrics* metrics_;
-  Prompt prompt_;  // to be echoed; else empty
-  const text::Tokenizer* tokenizer_ = nullptr;
-  int32_t prompt_logprobs_ = -1;
-  std::vector<LogprobEntry> prompt_entries_;
+  const text::Tokenizer* tokenizer_;
+  std::string echo_;
+  int32_t echo_logprobs_ = -1;
+  bool reports_prompt_ = false;
+  // Of the tokens that were scored. Complete when the first choice begins, and not touched after that.
+  std::shared_ptr<std::vector<LogprobEntry>> prompt_ = std::make_shared<std::vector<LogprobEntry>>();
 };
 
-Generation::Generation(ApiRequest request, const ServedModel& model) : request_(std::move(request)), model_(model) {}
+Generation::Generation(ApiRequest request, size_t prompts, const ServedModel& model)
+    : request_(std::move(request)),
+      model_(model),
+      whole_(prompts * static_cast<size_t>(request_.n)),
+      unfinished_(whole_.size()) {
+  mailbox_ = std::make_shared<Mailbox>(whole_.size(), request_.stream);
+}
 
 ApiResult<std::unique_ptr<PendingResponse>> Generation::Create(ApiRequest request, const std::string& id,
                                                                const ServedModel& model, Metrics* metrics) {
   if (!request.seed) request.seed = static_cast<int64_t>(RandomSeed());
   DI_ASSIGN_OR_RETURN(std::vector<Prompt> prompts, EncodePrompts(request, model));
-  auto generation = std::unique_ptr<Generation>(new Generation(std::move(request), model));
+  DI_ASSIGN_OR_RETURN(std::shared_ptr<const TokenGrammar> grammar, CompileGrammar(request, model));
+  DI_ASSIGN_OR_RETURN(std::vector<engine::CheckedRequest> checked,
+                      ToEngineRequests(request, model, std::move(grammar), prompts));
+  auto generation = std::unique_ptr<Generation>(new Generation(std::move(request), prompts.size(), model));
   const ApiRequest& asked = generation->request_;
   const auto n = static_cast<size_t>(asked.n);
-  generation->unfinished_ = prompts.size() * n;
-  generation->mailbox_ = std::make_shared<Mailbox>(generation->unfinished_, asked.stream);
-  generation->whole_.resize(generation->unfinished_);
-  DI_ASSIGN_OR_RETURN(const std::shared_ptr<const TokenGrammar> grammar, CompileGrammar(asked, model));
   for (size_t i = 0; i < prompts.size(); ++i) {
-    Part part;
-    DI_ASSIGN_OR_RETURN(part.request, ToEngineRequest(asked, model, prompts[i], i));
-    part.request.grammar = grammar;
     std::vector<Choice> choices;
     for (size_t k = 0; k < n; ++k) {
-      DI_ASSIGN_OR_RETURN(Choice choice, Choice::Create({model.tokenizer, asked.stop, part.request.stop_ids,
+      DI_ASSIGN_OR_RETURN(Choice choice, Choice::Create({model.tokenizer, asked.stop, checked[i].request().stop_ids,
                                                          asked.stop_token_ids, asked.params.logprobs >= 0}));
       choices.push_back(std::move(choice));
     }
-    part.listener = std::make_shared<Listener>(generation->mailbox_, i * n, std::move(choices), metrics);
-    if (asked.echo) part.listener->EchoPrompt(prompts[i], model.tokenizer, asked.params.logprobs);
-    generation->parts_.push_back(std::move(part));
+    auto listener = std::make_shared<Listener>(generation->mailbox_, i * n, std::move(choices), prompts[i].ids.front(),
+                                               model.tokenizer, metrics);
+    if (asked.echo) listener->EchoPrompt(prompts[i].text, asked.params.logprobs);
+    if (asked.prompt_logprobs >= 0) listener->ReportPrompt();
+    generation->parts_.push_back({std::move(checked[i]), std::move(listener)});
   }
   generation->format_ = asked.endpoint == Endpoint::kChat ? ChatFormat(id, asked, model)
                                                           : CompletionFormat(id, asked, model, std::move(prompts));

@@ -31,13 +31,13 @@ class Generation final : public PendingResponse {
   class Mailbox;
   class Listener;
   struct Part {  // one prompt
-    engine::GenerationRequest request;
+    engine::CheckedRequest request;
     std::shared_ptr<Listener> listener;
     int64_t id = 0;
   };
   enum class State { kOpening, kRunning, kEnding, kEnded };
 
-  Generation(ApiRequest request, const ServedModel& model);
+  Generation(ApiRequest request, size_t prompts, const ServedModel& model);
   Piece NextEvents();
   Piece NextWhole();
   Piece Fail(const ApiError& error);

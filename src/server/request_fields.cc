@@ -17,7 +17,8 @@ constexpr unsigned kText = static_cast<unsigned>(Endpoint::kCompletions);
 constexpr unsigned kBoth = kChat | kText;
 
 constexpr size_t kMaxStops = 32;
-constexpr size_t kMaxStopBytes = 1024;
+constexpr size_t kMaxBadWords = 1024;
+constexpr size_t kMaxStringBytes = 1024;  // of a stop string and the like
 constexpr size_t kMaxPrompts = 128;
 constexpr int32_t kMaxTopLogprobs = 20;
 // As llama.cpp has them.
@@ -46,12 +47,6 @@ template <class Inert>
 ApiStatus Only(bool inert, const std::string& name, const Inert& value) {
   if (inert) return {};
   return Unsupported(name, fmt::format("is not supported by this server; only {} is accepted", value));
-}
-
-ApiStatus OnlyOne(const Json& value, const std::string& name, Request*) {
-  double number = 0;
-  DI_RETURN_IF_ERROR(Read(value, name, &number));
-  return Only(number == 1, name, 1);
 }
 
 template <bool Inert>
@@ -89,19 +84,30 @@ ApiStatus MaxTokens(const Json& value, const std::string& name, Request* request
   return InvalidValue(name, fmt::format("must be >= 1, got {}", *request->max_tokens));
 }
 
-ApiStatus Stop(const Json& value, const std::string& name, Request* request) {
-  const bool single = value.is_string();
-  if (!single && !value.is_array()) return InvalidType(name, "a string or an array of strings", value);
-  const Json list = single ? Json::array({value}) : value;
-  if (list.size() > kMaxStops) return InvalidValue(name, fmt::format("has over {} strings", kMaxStops));
-  for (size_t i = 0; i < list.size(); ++i) {
-    const std::string place = single ? name : fmt::format("{}[{}]", name, i);
-    std::string& text = request->stop.emplace_back();
-    DI_RETURN_IF_ERROR(Read(list[i], place, &text));
-    if (text.empty()) return InvalidValue(place, "must not be empty");
-    if (text.size() > kMaxStopBytes) return InvalidValue(place, fmt::format("has over {} bytes", kMaxStopBytes));
+ApiStatus ReadNonEmpty(const Json& value, const std::string& name, std::string* out) {
+  DI_RETURN_IF_ERROR(Read(value, name, out));
+  if (out->empty()) return InvalidValue(name, "must not be empty");
+  if (out->size() <= kMaxStringBytes) return {};
+  return InvalidValue(name, fmt::format("has over {} bytes", kMaxStringBytes));
+}
+
+template <auto Member, size_t Most>
+ApiStatus Strings(const Json& value, const std::string& name, Request* request) {
+  DI_RETURN_IF_ERROR(RequireArray(value, name));
+  if (value.size() > Most) return InvalidValue(name, fmt::format("has over {} strings", Most));
+  std::vector<std::string>& list = request->*Member;
+  list.clear();
+  for (const Json& each : value) {
+    const std::string place = fmt::format("{}[{}]", name, list.size());
+    DI_RETURN_IF_ERROR(ReadNonEmpty(each, place, &list.emplace_back()));
   }
   return {};
+}
+
+ApiStatus Stop(const Json& value, const std::string& name, Request* request) {
+  if (value.is_string()) return ReadNonEmpty(value, name, &request->stop.emplace_back());
+  if (!value.is_array()) return InvalidType(name, "a string or an array of strings", value);
+  return Strings<&Request::stop, kMaxStops>(value, name, request);
 }
 
 ApiStatus StreamOptions(const Json& value, const std::string& name, Request* request) {
@@ -116,6 +122,12 @@ ApiStatus StreamOptions(const Json& value, const std::string& name, Request* req
     }
   }
   return {};
+}
+
+// Beside n there is nothing to choose the best of; CheckTogether compares them.
+ApiStatus BestOf(const Json& value, const std::string& name, Request*) {
+  int32_t number = 0;
+  return Read(value, name, &number);
 }
 
 ApiStatus ServiceTier(const Json& value, const std::string& name, Request*) {
@@ -154,18 +166,6 @@ ApiStatus AllowedIds(const Json& value, const std::string& name, Request* reques
   return request->params.allowed_ids.empty() ? ApiStatus(InvalidValue(name, "is empty")) : ApiStatus();
 }
 
-ApiStatus DryBreakers(const Json& value, const std::string& name, Request* request) {
-  DI_RETURN_IF_ERROR(RequireArray(value, name));
-  if (value.size() > kMaxStops) return InvalidValue(name, fmt::format("has over {} strings", kMaxStops));
-  request->dry_breakers.clear();
-  for (size_t i = 0; i < value.size(); ++i) {
-    const std::string place = fmt::format("{}[{}]", name, i);
-    DI_RETURN_IF_ERROR(Read(value[i], place, &request->dry_breakers.emplace_back()));
-    if (request->dry_breakers.back().empty()) return InvalidValue(place, "must not be empty");
-  }
-  return {};
-}
-
 ApiStatus ToolChoice(const Json& value, const std::string& name, Request*) {
   return Only(value == "none" || value == "auto", name, "\"none\" or \"auto\" (without tools)");
 }
@@ -177,12 +177,24 @@ ApiStatus ChatLogprobs(const Json& value, const std::string& name, Request* requ
   return {};
 }
 
+ApiStatus ReadLogprobCount(const Json& value, const std::string& name, int32_t* out) {
+  DI_RETURN_IF_ERROR(Read(value, name, out));
+  if (*out >= 0 && *out <= kMaxTopLogprobs) return {};
+  return InvalidValue(name, fmt::format("must be 0 to {}, got {}", kMaxTopLogprobs, *out));
+}
+
 ApiStatus CountLogprobs(const Json& value, const std::string& name, Request* request) {
-  int32_t count = 0;
-  DI_RETURN_IF_ERROR(Read(value, name, &count));
-  if (count < 0 || count > kMaxTopLogprobs)
-    return InvalidValue(name, fmt::format("must be 0 to {}, got {}", kMaxTopLogprobs, count));
-  request->params.logprobs = count;
+  return ReadLogprobCount(value, name, &request->params.logprobs);
+}
+
+ApiStatus PromptLogprobs(const Json& value, const std::string& name, Request* request) {
+  return ReadLogprobCount(value, name, &request->prompt_logprobs);
+}
+
+// As in vLLM -1 is off, too.
+ApiStatus TopK(const Json& value, const std::string& name, Request* request) {
+  DI_RETURN_IF_ERROR(Read(value, name, &request->params.top_k));
+  if (request->params.top_k == -1) request->params.top_k = 0;
   return {};
 }
 
@@ -238,7 +250,7 @@ constexpr Field kFields[] = {
     {"max_completion_tokens", kChat, MaxTokens},
     {"temperature", kBoth, Sample<&Sampling::temperature>},
     {"top_p", kBoth, Sample<&Sampling::top_p>},
-    {"top_k", kBoth, Sample<&Sampling::top_k>},
+    {"top_k", kBoth, TopK},
     {"min_p", kBoth, Sample<&Sampling::min_p>},
     {"typical_p", kBoth, Sample<&Sampling::typical_p>},
     {"xtc_probability", kBoth, Sample<&Sampling::xtc_probability>},
@@ -250,10 +262,11 @@ constexpr Field kFields[] = {
     {"dry_base", kBoth, Sample<&Sampling::dry_base>},
     {"dry_allowed_length", kBoth, Sample<&Sampling::dry_allowed_length>},
     {"dry_penalty_last_n", kBoth, Sample<&Sampling::dry_range>},
-    {"dry_sequence_breakers", kBoth, DryBreakers},
+    {"dry_sequence_breakers", kBoth, Strings<&Request::dry_breakers, kMaxStops>},
     {"logit_bias", kBoth, LogitBias},
     {"allowed_token_ids", kBoth, AllowedIds},
     {"banned_token_ids", kBoth, Sample<&Sampling::banned_ids>},
+    {"bad_words", kBoth, Strings<&Request::bad_words, kMaxBadWords>},
     {"min_tokens", kBoth, Sample<&Sampling::min_tokens>},
     {"response_format", kBoth, ResponseFormat},
     {"structured_outputs", kBoth, StructuredOutputs},
@@ -271,6 +284,7 @@ constexpr Field kFields[] = {
     {"logprobs", kChat, ChatLogprobs},
     {"top_logprobs", kChat, CountLogprobs},
     {"logprobs", kText, CountLogprobs},
+    {"prompt_logprobs", kBoth, PromptLogprobs},
     {"echo", kText, Into<&Request::echo>},
     {"add_special_tokens", kText, Into<&Request::add_special_tokens>},
     {"chat_template_kwargs", kChat, TemplateArguments},
@@ -285,16 +299,14 @@ constexpr Field kFields[] = {
     {"prompt_cache_key", kBoth, Note},
     {"service_tier", kBoth, ServiceTier},
     // Accepted only where they change nothing.
-    {"bad_words", kBoth, OnlyEmpty},
     {"tools", kChat, OnlyEmpty},
     {"tool_choice", kChat, ToolChoice},
     {"parallel_tool_calls", kChat, OnlyBool<true>},
     {"functions", kChat, OnlyEmpty},
     {"function_call", kChat, ToolChoice},
     {"store", kChat, OnlyBool<false>},
-    {"best_of", kText, OnlyOne},
+    {"best_of", kText, BestOf},
     {"suffix", kText, OnlyEmpty},
-    {"prompt_logprobs", kBoth, Nothing},
     {"use_beam_search", kBoth, OnlyBool<false>},
     {"skip_special_tokens", kBoth, OnlyBool<true>},
     {"spaces_between_special_tokens", kBoth, OnlyBool<true>},
@@ -340,11 +352,19 @@ ApiStatus CheckTogether(const Json& body, Request* request) {
     }
     request->params.logprobs = -1;
   }
+  if (request->prompt_logprobs >= 0 && request->stream) {
+    return InvalidValue("prompt_logprobs", "is not available together with \"stream\": true");
+  }
+  if (given("best_of") && body["best_of"] != 1 && body["best_of"] != request->n) {
+    return Unsupported("best_of", "is not supported by this server; only 1 or the value of n is accepted");
+  }
   const char* limit = given("max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
   if (given("max_completion_tokens")) {
     DI_RETURN_IF_ERROR(MaxTokens(body["max_completion_tokens"], "max_completion_tokens", request));
   }
-  if (request->max_tokens == 0 && !request->echo) return InvalidValue(limit, "must be >= 1, got 0");
+  if (request->max_tokens == 0 && !request->echo && request->prompt_logprobs < 0) {
+    return InvalidValue(limit, "must be >= 1, got 0");
+  }
   if (request->max_tokens) request->params.max_tokens = *request->max_tokens;
   return {};
 }
@@ -363,8 +383,6 @@ ApiResult<ApiRequest> ParseApiRequest(const Json& body, Endpoint endpoint) {
     if (!value.is_null()) DI_RETURN_IF_ERROR(field->read(value, name, &request));
   }
   DI_RETURN_IF_ERROR(CheckTogether(body, &request));
-  if (request.n < 1 || request.n > 128) return InvalidValue("n", fmt::format("must be 1 to 128, got {}", request.n));
-  if (const Status valid = engine::Validate(request.params); !valid) return tl::unexpected(InWordsOfApi(valid.error()));
   return request;
 }
 

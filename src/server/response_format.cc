@@ -19,6 +19,7 @@ ResponseFormat::ResponseFormat(std::string id, const ApiRequest& request, const 
       usage_in_chunks_(request.include_usage),
       id_(std::move(id)),
       model_(request.model.empty() ? model.name : request.model),
+      prompt_logprobs_(request.prompt_logprobs),
       created_(static_cast<int64_t>(std::time(nullptr))) {}
 
 Json ResponseFormat::Envelope(const char* object, Json choices) const {
@@ -42,6 +43,28 @@ Json ResponseFormat::FinishReasonOf(const ChoiceDelta& delta) {
 void ResponseFormat::AddExtras(const ChoiceDelta& delta, Json* choice) const {
   if (delta.finish) (*choice)["stop_reason"] = delta.stop_reason;
   if (token_ids_) (*choice)["token_ids"] = delta.ids;
+}
+
+Json ResponseFormat::TokenReport(int32_t id, float logprob, int64_t rank) const {
+  return {{"logprob", JsonLogprob(logprob)},
+          {"rank", rank},
+          {"decoded_token", tokenizer_ != nullptr ? Json(TokenText(id)) : Json()}};
+}
+
+Json ResponseFormat::PromptLogprobs(const std::vector<LogprobEntry>& prompt) const {
+  Json list = Json::array();
+  for (const LogprobEntry& entry : prompt) {
+    Json& report = list.emplace_back(nullptr);
+    if (!entry.logprob) continue;
+    report[std::to_string(entry.id)] = TokenReport(entry.id, *entry.logprob, entry.rank);
+    const size_t best = std::min(entry.top.size(), static_cast<size_t>(prompt_logprobs_));
+    for (size_t i = 0; i < best; ++i) {
+      if (entry.top[i].id == entry.id) continue;
+      report[std::to_string(entry.top[i].id)] =
+          TokenReport(entry.top[i].id, entry.top[i].logprob, static_cast<int64_t>(i) + 1);
+    }
+  }
+  return list;
 }
 
 double JsonLogprob(float logprob) {

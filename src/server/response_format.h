@@ -37,6 +37,9 @@ class ResponseFormat {
   static Json FinishReasonOf(const ChoiceDelta& delta);
   // stop_reason, and token_ids if they were asked for.
   void AddExtras(const ChoiceDelta& delta, Json* choice) const;
+  // vLLM's prompt_logprobs: an array with an entry for each token of the prompt, {"token id": {"logprob", "rank",
+  // "decoded_token"}} of the token itself and then the best ones; null for the first.
+  Json PromptLogprobs(const std::vector<LogprobEntry>& prompt) const;
 
   const text::Tokenizer* tokenizer_;
   bool logprobs_;
@@ -44,10 +47,12 @@ class ResponseFormat {
   bool usage_in_chunks_;
 
  private:
+  Json TokenReport(int32_t id, float logprob, int64_t rank) const;
   virtual const char* ChunkObject() const = 0;
 
   std::string id_;
   std::string model_;
+  int32_t prompt_logprobs_;
   int64_t created_;
 };
 

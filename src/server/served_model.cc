@@ -54,6 +54,45 @@ ApiResult<Prompt> EncodeOne(const ApiRequest& request, const ServedModel& model,
   return prompt;
 }
 
+ApiResult<std::vector<std::vector<int32_t>>> BadWordTokens(const ApiRequest& request, const ServedModel& model) {
+  DI_RETURN_IF_ERROR(RequireTokenizer(model, "bad_words"));
+  Result<std::vector<std::vector<int32_t>>> tokens = text::SpellingsOf(*model.tokenizer, request.bad_words);
+  if (tokens) return std::move(*tokens);
+  return InvalidValue("bad_words" + tokens.error().where, tokens.error().message);
+}
+
+// All of an engine request but its prompt and grammar.
+ApiResult<engine::GenerationRequest> CommonRequest(const ApiRequest& request, const ServedModel& model) {
+  for (size_t i = 0; i < request.stop_token_ids.size(); ++i) {
+    if (request.stop_token_ids[i] >= model.vocab) {
+      const std::string place = fmt::format("stop_token_ids[{}]", i);
+      return InvalidValue(place, fmt::format("{} is not in [0, {})", request.stop_token_ids[i], model.vocab));
+    }
+  }
+  if (!request.stop.empty()) DI_RETURN_IF_ERROR(RequireTokenizer(model, "stop"));
+  engine::GenerationRequest out;
+  out.params = request.params;
+  out.params.seed = static_cast<uint64_t>(request.seed.value_or(0));
+  out.n = request.n;
+  out.priority = request.priority;
+  out.cache_salt = request.cache_salt;
+  if (!request.params.ignore_eos) out.stop_ids = model.eos_ids;
+  out.stop_ids.insert(out.stop_ids.end(), request.stop_token_ids.begin(), request.stop_token_ids.end());
+  out.params.ignore_eos = false;  // what may end the answer is in stop_ids
+  if (request.params.dry_multiplier > 0 && model.tokenizer != nullptr) {
+    out.params.dry_breaker_ids = text::TokensContaining(*model.tokenizer, request.dry_breakers, model.vocab);
+  }
+  if (!request.bad_words.empty()) {
+    DI_ASSIGN_OR_RETURN(out.params.bad_words, BadWordTokens(request, model));
+  }
+  out.prompt_logprobs = request.prompt_logprobs;
+  // A request for nothing but its prompt still needs something to be computed for.
+  if (request.echo && (request.params.logprobs >= 0 || request.max_tokens == 0)) {
+    out.prompt_logprobs = std::max({out.prompt_logprobs, request.params.logprobs, 0});
+  }
+  return out;
+}
+
 // The engine's refusal in the words of the API.
 ApiError Refusal(const Error& error, const ApiRequest& request, const ServedModel& model, const Prompt& prompt,
                  size_t index) {
@@ -106,36 +145,20 @@ ApiResult<std::shared_ptr<const TokenGrammar>> CompileGrammar(const ApiRequest& 
   return tl::unexpected(std::move(error));
 }
 
-ApiResult<engine::GenerationRequest> ToEngineRequest(const ApiRequest& request, const ServedModel& model,
-                                                     const Prompt& prompt, size_t index) {
-  for (size_t i = 0; i < request.stop_token_ids.size(); ++i) {
-    if (request.stop_token_ids[i] >= model.vocab) {
-      const std::string place = fmt::format("stop_token_ids[{}]", i);
-      return InvalidValue(place, fmt::format("{} is not in [0, {})", request.stop_token_ids[i], model.vocab));
-    }
+ApiResult<std::vector<engine::CheckedRequest>> ToEngineRequests(const ApiRequest& request, const ServedModel& model,
+                                                                std::shared_ptr<const TokenGrammar> grammar,
+                                                                const std::vector<Prompt>& prompts) {
+  DI_ASSIGN_OR_RETURN(engine::GenerationRequest common, CommonRequest(request, model));
+  common.grammar = std::move(grammar);
+  std::vector<engine::CheckedRequest> requests;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    engine::GenerationRequest one = common;
+    one.prompt = prompts[i].ids;
+    Result<engine::CheckedRequest> checked = model.engine->Check(std::move(one));
+    if (!checked) return tl::unexpected(Refusal(checked.error(), request, model, prompts[i], i));
+    requests.push_back(std::move(*checked));
   }
-  if (!request.stop.empty()) DI_RETURN_IF_ERROR(RequireTokenizer(model, "stop"));
-  engine::GenerationRequest out;
-  out.prompt = prompt.ids;
-  out.params = request.params;
-  out.params.seed = static_cast<uint64_t>(request.seed.value_or(0));
-  out.n = request.n;
-  out.priority = request.priority;
-  out.cache_salt = request.cache_salt;
-  if (!request.params.ignore_eos) out.stop_ids = model.eos_ids;
-  out.stop_ids.insert(out.stop_ids.end(), request.stop_token_ids.begin(), request.stop_token_ids.end());
-  out.params.ignore_eos = false;  // what may end the answer is in stop_ids
-  if (request.params.dry_multiplier > 0 && model.tokenizer != nullptr) {
-    out.params.dry_breaker_ids = text::TokensContaining(*model.tokenizer, request.dry_breakers, model.vocab);
-  }
-  // A request for nothing but its prompt still needs something to be computed for.
-  if (request.echo && (request.params.logprobs >= 0 || request.max_tokens == 0)) {
-    out.prompt_logprobs = std::max(request.params.logprobs, 0);
-  }
-  if (const Status fits = model.engine->Check(out); !fits) {
-    return tl::unexpected(Refusal(fits.error(), request, model, prompt, index));
-  }
-  return out;
+  return requests;
 }
 
 }  // namespace deepinfer::server

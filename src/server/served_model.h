@@ -37,9 +37,10 @@ ApiResult<std::vector<Prompt>> EncodePrompts(const ApiRequest& request, const Se
 // schema, the JSON pointer and keyword of what cannot be honoured.
 ApiResult<std::shared_ptr<const TokenGrammar>> CompileGrammar(const ApiRequest& request, const ServedModel& model);
 
-// The engine's request for one of the prompts, still without a grammar. 400 naming the parameter if it could never run:
-// code context_length_exceeded with n_prompt_tokens and n_ctx where it is too long.
-ApiResult<engine::GenerationRequest> ToEngineRequest(const ApiRequest& request, const ServedModel& model,
-                                                     const Prompt& prompt, size_t index);
+// The engine's requests, one for each prompt. 400 naming the parameter if one could never run: code
+// context_length_exceeded with n_prompt_tokens and n_ctx where a prompt is too long.
+ApiResult<std::vector<engine::CheckedRequest>> ToEngineRequests(const ApiRequest& request, const ServedModel& model,
+                                                                std::shared_ptr<const TokenGrammar> grammar,
+                                                                const std::vector<Prompt>& prompts);
 
 }  // namespace deepinfer::server

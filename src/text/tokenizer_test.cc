@@ -322,6 +322,21 @@ TEST(HuggingFace, Refusals) {
   EXPECT_EQ(Tokenizer::FromHuggingFaceFolder("/nonexistent").error().code, ErrorCode::kNotFound);
 }
 
+TEST(TokenSearchTest, SpellingsOfWords) {
+  const Tokenizer tokenizer = Make(ToyByteLevel("gpt-2").spec);
+  const auto encode = [&](const std::string& text) {
+    return *tokenizer.Encode(text, {.parse_special = true, .add_special = false});
+  };
+  using Spellings = std::vector<std::vector<int32_t>>;
+  EXPECT_EQ(*SpellingsOf(tokenizer, {"hello"}), (Spellings{encode("hello"), encode(" hello")}));
+  EXPECT_EQ(*SpellingsOf(tokenizer, {" hello", "hello"}), *SpellingsOf(tokenizer, {"hello"})) << "each once";
+  EXPECT_EQ(*SpellingsOf(tokenizer, {"  "}), Spellings{encode("  ")});
+  EXPECT_TRUE(SpellingsOf(tokenizer, {})->empty());
+  const auto none = SpellingsOf(tokenizer, {"a", ""});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().where, "[1]");
+}
+
 TEST(TokenSearchTest, FindsByText) {
   const Tokenizer tokenizer = Make(ToyByteLevel("gpt-2").spec);
   const std::vector<int32_t> ids = TokensContaining(tokenizer, {"ll", "33"}, tokenizer.vocab_size());

@@ -227,6 +227,7 @@ class Generate(Case):
     def test_text_where_there_is_no_tokenizer(self):
         self.assertIn("no tokenizer", self.error("generate", SCRIPTED, *SMALL, "--prompt", "hello"))
         self.assertIn("no tokenizer", self.error("generate", LLAMA, *SMALL, "--prompt-ids", "4", "--stop", "x"))
+        self.assertIn("no tokenizer", self.error("generate", LLAMA, *SMALL, "--prompt-ids", "4", "--bad-word", "x"))
 
     def test_oracle_tokens_logprobs_and_null_text(self):
         oracle = models.read_safetensors(LLAMA / "oracle.safetensors")
@@ -255,7 +256,7 @@ class Generate(Case):
         self.assertLessEqual(set(ids("--allowed-ids", "5, 6")), {"5", "6"})
         self.assertGreater(len(set(ids("--frequency-penalty", "2", "--presence-penalty", "2"))), 6)
         for flag, value in (("--logit-bias", "42"), ("--logit-bias", "AI:1"), ("--logit-bias", "1:1000"),
-                            ("--logit-bias", "1:nan"), ("--typical-p", "0"), ("--min-tokens", "-1"), ("--dry-breaker", "")):
+                            ("--logit-bias", "1:nan"), ("--typical-p", "0"), ("--min-tokens", "-1"), ("--dry-breaker", ""), ("--bad-word", "")):
             self.usage("generate", LLAMA, "--prompt-ids", "7", flag, value, says=flag)
         self.assertIn("logit_bias", self.error("generate", LLAMA, *SMALL, "--prompt-ids", "7", "--logit-bias", "100000:1"))
 

@@ -107,6 +107,9 @@ CASES = [
     chat(VALUE, "top_logprobs", "20", logprobs=True, top_logprobs=21), chat(VALUE, "top_logprobs", logprobs=True, top_logprobs=-1),
     chat(VALUE, "top_logprobs", "logprobs", top_logprobs=2), chat(TYPE, "logprobs", logprobs=3), text(VALUE, "logprobs", logprobs=21),
     text(TYPE, "logprobs", logprobs=True), text(VALUE, "logprobs", logprobs=-1), text(TYPE, "echo", echo="yes"),
+    *both(VALUE, "prompt_logprobs", "20", prompt_logprobs=21), *both(VALUE, "prompt_logprobs", prompt_logprobs=-1), *both(VALUE, "prompt_logprobs", prompt_logprobs=0.5),
+    *both(TYPE, "prompt_logprobs", prompt_logprobs=True), *both(VALUE, "prompt_logprobs", "stream", prompt_logprobs=0, stream=True),
+    *both(VALUE, "n", "max_tokens", prompt_logprobs=1, max_tokens=0, n=2),
     # The template's arguments.
     chat(TYPE, "chat_template_kwargs", chat_template_kwargs=[1]), chat(TYPE, "add_generation_prompt", add_generation_prompt="no"),
     # Controls of sampling.
@@ -117,6 +120,9 @@ CASES = [
     *both(VALUE, "xtc_threshold", xtc_threshold=0), *both(VALUE, "dry_multiplier", dry_multiplier=-1), *both(VALUE, "dry_base", dry_base=0.5),
     *both(VALUE, "dry_allowed_length", dry_allowed_length=0), *both(VALUE, "dry_penalty_last_n", dry_penalty_last_n=-2), *both(TYPE, "dry_sequence_breakers", dry_sequence_breakers="x"),
     *both(VALUE, "dry_sequence_breakers[0]", dry_sequence_breakers=[""]), *both(VALUE, "allowed_token_ids", allowed_token_ids=[]), *both(VALUE, "allowed_token_ids", allowed_token_ids=[V]),
+    *both(TYPE, "bad_words", "array", bad_words="x"), *both(VALUE, "bad_words[1]", "empty", bad_words=["a", ""]), *both(TYPE, "bad_words[0]", bad_words=[5]),
+    *both(VALUE, "bad_words", "1024", bad_words=["x"] * 1025), *both(VALUE, "bad_words[0]", "1024", bad_words=["x" * 1025]),
+    *both(VALUE, "bad_words", "no token", bad_words=["a"], allowed_token_ids=[97]),
     *both(TYPE, "banned_token_ids", banned_token_ids=5), *both(VALUE, "banned_token_ids", allowed_token_ids=[1], banned_token_ids=[1]),
     # Structured output.
     *both(TYPE, "response_format", response_format="json"), *both(VALUE, "response_format.type", response_format={"type": "xml"}), *both(VALUE, "response_format.type", response_format={}),
@@ -132,7 +138,8 @@ CASES = [
     chat(UNSUPPORTED, "tools", tools=[{"type": "function", "function": {"name": "f"}}]), chat(UNSUPPORTED, "tool_choice", tool_choice="required"),
     chat(UNSUPPORTED, "store", store=True), chat(UNSUPPORTED, "audio", audio={}), chat(UNSUPPORTED, "modalities", modalities=["audio"]),
     chat(UNSUPPORTED, "reasoning_effort", reasoning_effort="low"), chat(UNSUPPORTED, "chat_template", chat_template="x"),
-    text(UNSUPPORTED, "suffix", suffix="x"), text(UNSUPPORTED, "best_of", best_of=2), *both(UNSUPPORTED, "prompt_logprobs", prompt_logprobs=1),
+    text(UNSUPPORTED, "suffix", suffix="x"), text(UNSUPPORTED, "best_of", best_of=2), text(UNSUPPORTED, "best_of", "n", best_of=3, n=2),
+    text(TYPE, "best_of", best_of="2"),
     *both(UNSUPPORTED, "use_beam_search", use_beam_search=True), *both(UNSUPPORTED, "skip_special_tokens", skip_special_tokens=False),
     *both(UNSUPPORTED, "include_stop_str_in_output", include_stop_str_in_output=True), *both(UNSUPPORTED, "service_tier", service_tier="flex"),
     *both(TYPE, "user", user=5), *both(TYPE, "cache_salt", cache_salt=5), *both(TYPE, "priority", priority="high"),

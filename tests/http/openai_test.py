@@ -119,8 +119,29 @@ class Real(unittest.TestCase):
             again = client.chat.completions.create(**ask, n=2)
             self.assertEqual([c.message.content for c in again.choices], [streamed] * 2)
             self.assertGreater(again.usage.prompt_tokens_details.cached_tokens, 0)
+            self.prompt_logprobs(client)
             self.structured(client)
             self.assertEqual(server.metric("deepinfer:compiles_after_ready"), 0)
+
+    def prompt_logprobs(self, client):
+        ask = {"model": "smollm2", "prompt": "The capital of France is Paris, and the capital of Italy is", "temperature": 0, "max_tokens": 4}
+        echoed = client.completions.create(**ask, echo=True, logprobs=5).choices[0].logprobs
+        ids = client.completions.create(**ask, extra_body={"return_token_ids": True}).choices[0].prompt_token_ids
+        for _ in range(2):  # also where the prefix is cached
+            choice = client.completions.create(**ask, extra_body={"prompt_logprobs": 5}).choices[0]
+            first, *rest = choice.prompt_logprobs
+            self.assertIsNone(first)
+            self.assertEqual([list(report)[0] for report in rest], [str(i) for i in ids[1:]])
+            for n, (token, report) in enumerate(zip(ids[1:], rest), start=1):
+                self.assertEqual(report[str(token)]["logprob"], echoed.token_logprobs[n])
+                self.assertEqual({r["decoded_token"]: r["logprob"] for r in report.values()}, echoed.top_logprobs[n])
+                by_rank = sorted(report.values(), key=lambda r: r["rank"])
+                self.assertEqual([r["rank"] for r in by_rank][:5], [1, 2, 3, 4, 5])
+                self.assertEqual([r["logprob"] for r in by_rank], sorted((r["logprob"] for r in by_rank), reverse=True))
+        self.assertEqual(choice.text, "".join(echoed.tokens[len(ids):]))
+        word = choice.text.split()[0]
+        other = client.completions.create(**ask, extra_body={"bad_words": [word]}).choices[0].text
+        self.assertNotIn(word, other)
 
     def structured(self, client):
         ask = {"model": "smollm2", "temperature": 0, "max_tokens": 64, "messages": [{"role": "user", "content": "Describe a cat."}]}
