@@ -31,11 +31,26 @@ HttpResponse Text(std::string content_type, std::string body) {
   return response;
 }
 
+HttpResponse NoContent() {
+  HttpResponse response = Text("", "");
+  response.status = 204;
+  return response;
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower;
+}
+
 bool IsJson(std::string_view content_type) {
-  std::string type(content_type.substr(0, content_type.find(';')));
+  std::string type = Lower(content_type.substr(0, content_type.find(';')));
   while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) type.pop_back();
-  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
   return type == "application/json";
+}
+
+ApiError UnsupportedMedia(const std::string& message) {
+  return ApiError(415, "unsupported_media_type", "", message);
 }
 
 }  // namespace
@@ -102,8 +117,8 @@ ApiResult<const Api::Route*> Api::FindRoute(const HttpRequest& request) const {
 ApiStatus Api::CheckKey(const HttpRequest& request) const {
   if (options_.api_keys.empty()) return {};
   const std::string_view header = request.Header("Authorization");
-  const std::string_view scheme = "Bearer ";
-  const bool bearer = header.substr(0, scheme.size()) == scheme;
+  const std::string_view scheme = "bearer ";
+  const bool bearer = Lower(header.substr(0, scheme.size())) == scheme;
   const std::string_view key = bearer ? header.substr(scheme.size()) : "";
   bool known = false;
   for (const std::string& each : options_.api_keys) known |= SameSecret(each, key);
@@ -122,9 +137,7 @@ bool Api::OriginAllowed(std::string_view origin) const {
 // What a browser asks before it lets a page of another origin call.
 std::optional<HttpResponse> Api::Preflight(const HttpRequest& request) const {
   if (request.method != "OPTIONS" || request.Header("Access-Control-Request-Method").empty()) return std::nullopt;
-  HttpResponse response;
-  response.status = 204;
-  response.content_type = "";
+  HttpResponse response = NoContent();
   if (OriginAllowed(request.Header("Origin"))) {
     response.headers = {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
                         {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id"},
@@ -139,6 +152,7 @@ std::optional<HttpResponse> Api::Screen(const HttpRequest& request) {
   if (!route) {
     HttpResponse response = route.error().ToResponse();
     if (response.status == 405) {
+      if (request.method == "OPTIONS") response = NoContent();
       std::string allowed;
       for (const Route& each : Routes()) {
         if (each.path == request.path) allowed += (allowed.empty() ? "" : ", ") + std::string(each.method);
@@ -150,8 +164,14 @@ std::optional<HttpResponse> Api::Screen(const HttpRequest& request) {
   if (!(*route)->open) {
     if (const ApiStatus key = CheckKey(request); !key) return key.error().ToResponse();
   }
-  if (request.method == "POST" && !IsJson(request.Header("Content-Type"))) {
-    return ApiError(415, "unsupported_media_type", "", "the Content-Type must be application/json").ToResponse();
+  if (request.method != "POST") return std::nullopt;
+  if (!IsJson(request.Header("Content-Type"))) {
+    return UnsupportedMedia("the Content-Type must be application/json").ToResponse();
+  }
+  const std::string coding = Lower(request.Header("Content-Encoding"));
+  if (!coding.empty() && coding != "identity") {
+    return UnsupportedMedia(fmt::format("bodies must not be compressed, this one's Content-Encoding is {}", coding))
+        .ToResponse();
   }
   return std::nullopt;
 }

@@ -227,8 +227,9 @@ void Connection::ArmPing() {
 void Connection::Respond(HttpResponse response, After after) {
   after_ = after;
   ended_ = true;
+  const bool has_length = response.status != static_cast<int>(http::status::no_content);
   AppendHead(response.status, response.content_type, response.headers,
-             fmt::format("Content-Length: {}\r\n", response.body.size()));
+             has_length ? fmt::format("Content-Length: {}\r\n", response.body.size()) : "");
   if (request_.method != "HEAD") out_ += response.body;
   Write();
 }

@@ -69,7 +69,7 @@ ApiResult<Json> ParseMessage(const Json& message, const std::string& place) {
   DI_RETURN_IF_ERROR(RequireObject(message, place));
   DI_RETURN_IF_ERROR(OnlyMembers(message, place,
                                  {"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning",
-                                  "reasoning_content", "function_call", "audio"}));
+                                  "reasoning_content", "function_call", "audio", "annotations"}));
   const std::string role_place = place + ".role";
   if (!message.contains("role")) {
     return tl::unexpected(ApiError(400, "missing_required_parameter", role_place, role_place + ": is missing"));
@@ -80,22 +80,24 @@ ApiResult<Json> ParseMessage(const Json& message, const std::string& place) {
     return InvalidValue(role_place, fmt::format("'{}' is not one of {}", role, fmt::join(kRoles, ", ")));
   }
   Json parsed = {{"role", role}};
-  const bool has_calls = message.contains("tool_calls") && !message["tool_calls"].is_null();
-  const bool has_content = message.contains("content") && !message["content"].is_null();
-  if (!has_content && !(role == "assistant" && has_calls)) {
+  const auto has = [&message](const char* name) { return message.contains(name) && !message[name].is_null(); };
+  const bool has_calls = has("tool_calls");
+  const bool refused = role == "assistant" && !has("content") && has("refusal");
+  if (!has("content") && !refused && !(role == "assistant" && has_calls)) {
     const std::string where = place + ".content";
     return tl::unexpected(ApiError(400, "missing_required_parameter", where, where + ": is missing"));
   }
-  if (has_content) {
-    DI_ASSIGN_OR_RETURN(parsed["content"], ParseContent(message["content"], place + ".content"));
+  if (has("content") || refused) {
+    const char* said = refused ? "refusal" : "content";
+    DI_ASSIGN_OR_RETURN(parsed["content"], ParseContent(message[said], place + "." + said));
   } else {
     parsed["content"] = "";
   }
-  for (const char* name : {"function_call", "audio"}) {
-    if (message.contains(name) && !message[name].is_null()) return Unsupported(place + "." + name, "is not supported");
+  for (const char* name : {"function_call", "audio", "annotations"}) {
+    if (has(name) && message[name] != Json::array()) return Unsupported(place + "." + name, "is not supported");
   }
   for (const char* name : {"name", "tool_call_id", "refusal", "reasoning", "reasoning_content"}) {
-    if (!message.contains(name) || message[name].is_null()) continue;
+    if (!has(name)) continue;
     std::string text;
     DI_RETURN_IF_ERROR(Read(message[name], place + "." + name, &text));
     parsed[name] = text;

@@ -18,6 +18,13 @@ bool NestsWithin(const Json& value, int levels) {
   return true;
 }
 
+// Such a template drops or refuses what a "developer" says: to it that is the system.
+void RenameDevelopers(Json* messages) {
+  for (Json& message : *messages) {
+    if (message.is_object() && message.contains("role") && message["role"] == "developer") message["role"] = "system";
+  }
+}
+
 }  // namespace
 
 struct ChatTemplate::Impl {
@@ -54,6 +61,7 @@ Result<std::string> ChatTemplate::Render(const ChatInput& input, const Json& spe
   Json context = special_tokens.is_object() ? special_tokens : Json::object();
   for (const auto& [key, value] : input.kwargs.items()) context[key] = value;
   context["messages"] = input.messages;
+  if (source_.find("developer") == std::string::npos) RenameDevelopers(&context["messages"]);
   context["tools"] = input.tools;
   context["documents"] = nullptr;
   context["add_generation_prompt"] = input.add_generation_prompt;

@@ -117,6 +117,17 @@ TEST(ChatTemplate, NamespacesCannotHoldThemselves) {
       "nsnsnsnsTrue ns");
 }
 
+TEST(ChatTemplate, DevelopersAreTheSystemWhereTheyAreUnknown) {
+  ChatInput input;
+  input.messages = Json::parse(R"([{"role": "developer", "content": "a"}, {"role": "user", "content": "developer"}])");
+  const std::string loop = "{% for m in messages %}[{{ m.role }} {{ m.content }}]{% endfor %}";
+  const auto render = [&](const std::string& source) {
+    return *ChatTemplate::Compile(source, "t")->Render(input, Json());
+  };
+  EXPECT_EQ(render(loop), "[system a][user developer]");
+  EXPECT_EQ(render("{% if messages[0].role == 'developer' %}!{% endif %}" + loop), "![developer a][user developer]");
+}
+
 TEST(ChatTemplate, LimitsAndBadInput) {
   EXPECT_TRUE(Render("{% for a in range(100000) %}{% for b in range(100000) %}{% set c = a %}{% endfor %}{% endfor %}")
                   .starts_with("E: "));

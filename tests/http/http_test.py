@@ -5,6 +5,7 @@
 
 Standard library only. Against a scripted model: what is said is known to the byte.
 """
+import gzip
 import sys
 import tempfile
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import bad_requests  # noqa: E402
+import odd_requests  # noqa: E402
 from server import LONG, ROOT, SCRIPTS, Server, joined, letter, make_model, text_of  # noqa: E402
 
 CHAT, TEXT = bad_requests.CHAT, bad_requests.TEXT
@@ -74,6 +76,9 @@ class Endpoints(Case):
             response = self.server.request(method, path)
             self.refused(response, 405, "method_not_allowed")
             self.assertEqual(response.headers["Allow"], allow)
+        options = self.server.request("OPTIONS", CHAT)
+        self.assertEqual((options.status, options.headers["Allow"], options.headers["Content-Length"], options.body), (204, "POST", None, b""))
+        self.refused(self.server.request("OPTIONS", "/v2/models"), 404, "not_found")
         self.refused(self.server.get("/v2/models"), 404, "not_found")
         self.refused(self.server.get("/v1/models/"), 404, "not_found")
         head = self.server.request("HEAD", "/health")
@@ -85,6 +90,11 @@ class Endpoints(Case):
             self.refused(self.server.post(CHAT, {"messages": []}, {"Content-Type": kind}), 415, "unsupported_media_type")
         response = self.server.post(TEXT, {"prompt": letter(2)}, {"Content-Type": "Application/JSON ; charset=utf-8"})
         self.assertEqual(response.status, 200)
+        for coding in ("gzip", "br", "deflate, gzip"):
+            response = self.server.post(TEXT, gzip.compress(b'{"prompt": "b"}'), {"Content-Encoding": coding})
+            self.refused(response, 415, "unsupported_media_type")
+            self.assertIn(coding, response.error["message"])
+        self.assertEqual(self.server.post(TEXT, {"prompt": letter(2)}, {"Content-Encoding": "identity"}).status, 200)
 
     def test_request_ids(self):
         self.assertEqual(self.server.get("/health", **{"X-Request-Id": "my-id.1"}).headers["X-Request-Id"], "my-id.1")
@@ -202,6 +212,63 @@ class Completions(Case):
         ids = self.server.complete([ord(letter(12)), 0xE8], echo=True, max_tokens=1)
         self.assertEqual(ids["choices"][0]["text"], letter(12) + "\ufffdy")
 
+    def test_prompt_logprobs(self):
+        prompt = letter(12) + "bc\u8d4b" + "the same long ending " * 4
+        ids = list(prompt.encode())
+        before = self.server.complete(prompt, echo=True, max_tokens=0, logprobs=2)["choices"][0]["logprobs"]
+        for best in (0, 2):
+            answer = self.server.complete(prompt, prompt_logprobs=best, n=2)
+            self.assertEqual(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+            for choice in answer["choices"]:
+                self.assertEqual((choice["text"], choice["logprobs"]), ("y", None))
+                first, *rest = choice["prompt_logprobs"]
+                self.assertIsNone(first)
+                self.assertEqual(len(rest), len(ids) - 1)
+                for token, report, logprob in zip(ids[1:], rest, before["token_logprobs"][1:]):
+                    self.assertEqual(list(report)[0], str(token))
+                    own = report[str(token)]
+                    self.assertEqual(set(own), {"logprob", "rank", "decoded_token"})
+                    self.assertEqual((own["logprob"], own["decoded_token"]), (logprob, bytes([token]).decode(errors="replace")))
+                    ranks = sorted(each["rank"] for each in report.values())
+                    self.assertEqual(ranks, sorted({own["rank"], *range(1, best + 1)}))
+        # "y" is what the script says; all others are equally good, in the order of their ids.
+        self.assertEqual((rest[0][str(ord("y"))]["rank"], rest[0][str(ord("b"))]["rank"]), (1, ord("b") + 2))
+        # Beside the prompt's own log-probabilities and those of the answer, each with its number.
+        both = self.server.complete(prompt, prompt_logprobs=1, echo=True, logprobs=2, max_tokens=1)["choices"][0]
+        self.assertEqual(both["logprobs"]["top_logprobs"][1:len(ids)], before["top_logprobs"][1:])
+        self.assertTrue(all(len(report) <= 2 for report in both["prompt_logprobs"][1:]))
+        only = self.server.complete(prompt, prompt_logprobs=0, max_tokens=0)["choices"][0]
+        self.assertEqual((only["text"], only["finish_reason"], len(only["prompt_logprobs"])), ("", "length", len(ids)))
+        several = self.server.complete([letter(1), letter(2) + "x"], prompt_logprobs=1)["choices"]
+        self.assertEqual([len(choice["prompt_logprobs"]) for choice in several], [1, 2])
+        self.assertNotIn("prompt_logprobs", self.server.complete(prompt)["choices"][0])
+
+    def test_bad_words(self):
+        fox, said = letter(2), SCRIPTS[2]
+        for stream in (False, True):
+            def text(prompt=fox, **fields):
+                if stream:
+                    return joined(self.server.stream(TEXT, {"prompt": prompt, "temperature": 0, **fields}))
+                return self.server.complete(prompt, temperature=0, **fields)["choices"][0]["text"]
+
+            # The script goes on whatever was said.
+            for words in (["quick"], [" quick"], ["fo", "quick", "quickly"], ["k"]):
+                cut = text(bad_words=words)
+                self.assertEqual(cut[:8], said[:8], words)
+                self.assertNotEqual(cut[8], said[8], words)
+            self.assertEqual(text(bad_words=["quick"])[9:], said[9:])
+            self.assertEqual(text(bad_words=["quack", "slow", "quicks"]), said)
+            self.assertEqual(text(bad_words=[]), said)
+            self.assertNotIn("x", text(letter(11), bad_words=["x"]))
+            self.assertEqual(text(letter(1), bad_words=["o,"]).replace("\0", ","), SCRIPTS[1])
+            self.assertEqual(len(text(letter(12), bad_words=["<|end|>"], max_tokens=5)), 5)
+        choices = self.server.complete(fox, temperature=0, bad_words=["quick"], n=3)["choices"]
+        self.assertEqual({choice["text"] for choice in choices}, {text(bad_words=["quick"])})
+
+    def test_best_of(self):
+        for fields in ({"best_of": 1}, {"best_of": 2, "n": 2}, {"best_of": 1, "n": 2}, {"best_of": None}):
+            self.assertEqual(len(self.server.complete(letter(2), **fields)["choices"]), fields.get("n", 1))
+
     def test_logprobs(self):
         answer = self.server.complete(letter(4), logprobs=2)["choices"][0]
         logprobs = answer["logprobs"]
@@ -265,6 +332,19 @@ class Chat(Case):
         self.assertIsNone(self.server.chat()["choices"][0]["logprobs"])
         self.assertEqual(self.server.chat(logprobs=True)["choices"][0]["logprobs"]["content"][0]["top_logprobs"], [])
 
+    def test_prompt_logprobs(self):
+        answer = self.server.chat("hi", prompt_logprobs=1, n=2)
+        ids = [259, *b"hi", 257, 260]
+        first, *rest = answer["prompt_logprobs"]
+        self.assertIsNone(first)
+        self.assertEqual([list(report)[0] for report in rest], [str(i) for i in ids[1:]])
+        self.assertEqual(rest[2]["257"]["decoded_token"], "<|end|>")
+        self.assertTrue(all("prompt_logprobs" not in choice for choice in answer["choices"]))
+        self.assertEqual(answer["choices"][1]["message"]["content"], self.ANSWER)
+        only = self.server.chat("hi", prompt_logprobs=0, max_tokens=0)
+        self.assertEqual((only["choices"][0]["message"]["content"], len(only["prompt_logprobs"])), ("", len(ids)))
+        self.assertNotIn("prompt_logprobs", self.server.chat("hi"))
+
     def test_choices(self):
         answer = self.server.chat(n=3)
         self.assertEqual([c["message"]["content"] for c in answer["choices"]], [self.ANSWER] * 3)
@@ -299,6 +379,10 @@ class Chat(Case):
                     {"role": "tool", "content": "r", "tool_call_id": "1"}, {"role": "developer", "content": "d", "name": "n"}]
         answer = self.server.post(CHAT, {"messages": messages}).json()
         self.assertEqual(answer["choices"][0]["message"]["content"], self.ANSWER)
+        # The template does not know developers; what was refused was said.
+        messages = [{"role": "developer", "content": "d"}, {"role": "assistant", "content": None, "refusal": "no"}]
+        rendered = self.server.post("/apply-template", {"messages": messages}).json()["prompt"]
+        self.assertEqual(rendered, "<|system|>d<|end|><|assistant|>no<|end|><|assistant|>")
 
     def test_cached_tokens(self):
         content = "the same long beginning " * 8
@@ -308,6 +392,18 @@ class Chat(Case):
         self.assertEqual(first["choices"][0]["message"], second["choices"][0]["message"])
         salted = self.server.chat(content, cache_salt="other")
         self.assertEqual(salted["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+
+
+class OddRequests(Case):
+    def test_each_has_its_answer(self):
+        for path, body, text in odd_requests.CASES:
+            with self.subTest(path=path, body=str(body)[:200]):
+                response = self.server.post(path, body)
+                self.assertEqual(response.status, 200, response.body)
+                choice = response.json()["choices"][0]
+                self.assertEqual(choice["text"] if path == TEXT else choice["message"]["content"], text)
+                if isinstance(body, dict):
+                    self.assertEqual(joined(self.server.stream(path, {**body, "stream_options": {"include_usage": True}})), text)
 
 
 class BadRequests(Case):

@@ -32,6 +32,7 @@ class Keys(Case):
     def test_keys(self):
         for key in ("first", "second", "third"):
             self.assertEqual(self.server.get("/v1/models", Authorization=f"Bearer {key}").status, 200)
+            self.assertEqual(self.server.get("/v1/models", Authorization=f"bearer {key}").status, 200)
         for headers in ({}, {"Authorization": "Bearer firs"}, {"Authorization": "Bearer first "}, {"Authorization": "Bearer "}, {"Authorization": "first"},
                         {"Authorization": "Basic first"}, {"Authorization": "Bearer FIRST"}):
             response = self.server.get("/v1/models", **headers)
