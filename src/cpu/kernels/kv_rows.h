@@ -42,36 +42,44 @@ DI_INLINE F LoadPart(const int8_t* p, int64_t count, float /*fill*/) {
 }
 
 // The code's bits, put where f16 has them, are an f16 of the value / 256 (biases 7 and 15), subnormals too; only NaN
-// has to be made. Multiplying by 256 is exact.
-DI_INLINE F Load(const F8* p) {
+// has to be made. That is what this loads where the machine converts f16; multiplying by kF8Scale is exact.
 #if defined(__AVX512F__)
+constexpr float kF8Scale = 256;
+DI_INLINE F LoadScaled(const F8* p) {
   __m128i codes;
   memcpy(&codes, p, sizeof codes);
-  const __m256i high = _mm256_slli_epi16(_mm256_cvtepu8_epi16(codes), 8);
-  const __m256i magnitude = _mm256_srli_epi16(_mm256_andnot_si256(_mm256_set1_epi16(-0x8000), high), 1);
-  const __m256i nan = _mm256_srli_epi16(_mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x3f80)), 1);
-  // magnitude | nan | sign
-  const __m256i half =
-      _mm256_ternarylogic_epi32(_mm256_or_si256(magnitude, nan), high, _mm256_set1_epi16(-0x8000), 0xf8);
-  return (F)_mm512_cvtph_ps(half) * 256.0f;
+  // 15: sign, 14: sign again, 13 to 7: magnitude. One more in bit 7 flips bit 14 for NaN alone, whose exponent it is.
+  const __m256i high = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
+  const __m256i more = _mm256_add_epi16(high, _mm256_set1_epi16(0x80));
+  const __m256i bit = _mm256_set1_epi16(0x4000);
+  // bit ? high ^ more : high
+  return (F)_mm512_cvtph_ps(_mm256_ternarylogic_epi32(high, more, bit, 0x78));
+}
 #elif defined(__AVX2__)
+constexpr float kF8Scale = 256;
+DI_INLINE F LoadScaled(const F8* p) {
   float values[kLanes];
   for (int i = 0; i < kLanes; i += 8) {
     long long eight;
     memcpy(&eight, p + i, sizeof eight);
-    const __m128i high = _mm_unpacklo_epi8(_mm_setzero_si128(), _mm_cvtsi64_si128(eight));
-    const __m128i sign = _mm_and_si128(high, _mm_set1_epi16(-0x8000));
-    const __m128i magnitude = _mm_srli_epi16(_mm_andnot_si128(_mm_set1_epi16(-0x8000), high), 1);
-    const __m128i nan = _mm_srli_epi16(_mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x3f80)), 1);
-    const __m256 wide = _mm256_cvtph_ps(_mm_or_si128(_mm_or_si128(magnitude, nan), sign));
-    _mm256_storeu_ps(values + i, _mm256_mul_ps(wide, _mm256_set1_ps(256.0f)));
+    const __m128i high = _mm_slli_epi16(_mm_cvtepi8_epi16(_mm_cvtsi64_si128(eight)), 7);
+    const __m128i more = _mm_add_epi16(high, _mm_set1_epi16(0x80));
+    const __m128i bit = _mm_set1_epi16(0x4000);
+    const __m128i half = _mm_xor_si128(_mm_andnot_si128(bit, high), _mm_and_si128(bit, _mm_xor_si128(high, more)));
+    _mm256_storeu_ps(values + i, _mm256_cvtph_ps(half));
   }
   return Load(values);
+}
 #else
+constexpr float kF8Scale = 1;
+DI_INLINE F LoadScaled(const F8* p) {
   F v;
   for (int i = 0; i < kLanes; ++i) v[i] = F8E4M3ToF32(p[i].bits);
   return v;
+}
 #endif
+DI_INLINE F Load(const F8* p) {
+  return LoadScaled(p) * kF8Scale;
 }
 
 // Nearest, ties to even; at most 448 in magnitude; NaN stays NaN.
@@ -87,6 +95,77 @@ DI_INLINE void Store(F8* p, F v) {
   const B bytes = __builtin_convertvector(code, B);
   memcpy(p, &bytes, sizeof bytes);
 }
+
+// Values for an attention's sums: v / kValueScale, a power of two that the weights take instead.
+template <class T>
+constexpr float kValueScale = __is_same(T, F8) ? kF8Scale : 1;
+template <class T>
+DI_INLINE F LoadValue(const T* p) {
+  if constexpr (__is_same(T, F8)) {
+    return LoadScaled(p);
+  } else {
+    return Load(p);
+  }
+}
+
+#if defined(__AVX512BF16__)
+// Bf16 holds codes of 8 bits exactly. Its two bytes are looked up by the magnitude, in tables of 128.
+struct BytePlanes {
+  __m512i low[2], high[2];
+};
+
+struct ByteTables {
+  uint8_t low[128], high[128];
+};
+constexpr uint32_t Bf16OfSmall(uint32_t n) {  // below 128
+  if (n == 0) return 0;
+  uint32_t exponent = 0;
+  while (n >> (exponent + 1) != 0) ++exponent;
+  return (127 + exponent) << 7 | ((n << (7 - exponent)) & 0x7f);
+}
+constexpr uint32_t Bf16OfCode(uint32_t code, bool f8) {
+  if (!f8) return Bf16OfSmall(code);
+  if (code == 0x7f) return 0x7fc0;
+  if (code >= 8) return ((code >> 3) - 7 + 127) << 7 | (code & 7) << 4;
+  return code == 0 ? 0 : Bf16OfSmall(code) - (9 << 7);  // multiples of 2^-9
+}
+constexpr ByteTables MakeByteTables(bool f8) {
+  ByteTables tables = {};
+  for (uint32_t code = 0; code < 128; ++code) {
+    tables.low[code] = static_cast<uint8_t>(Bf16OfCode(code, f8));
+    tables.high[code] = static_cast<uint8_t>(Bf16OfCode(code, f8) >> 8);
+  }
+  return tables;
+}
+alignas(64) constexpr ByteTables kF8Bytes = MakeByteTables(true);
+alignas(64) constexpr ByteTables kI8Bytes = MakeByteTables(false);
+
+template <class T>
+DI_INLINE BytePlanes PlanesOf() {
+  BytePlanes planes;
+  const ByteTables& tables = __is_same(T, F8) ? kF8Bytes : kI8Bytes;
+  memcpy(planes.low, tables.low, sizeof planes.low);
+  memcpy(planes.high, tables.high, sizeof planes.high);
+  return planes;
+}
+
+// Codes a, b, c, d of each lane as pairs of bf16: (a, b) and (c, d).
+template <class T>
+DI_INLINE void WidenCodes(const BytePlanes& planes, __m512i codes, __m512i* pairs) {
+  const __m512i sign = _mm512_set1_epi8(-128);
+  codes = _mm512_shuffle_epi8(codes, _mm512_set4_epi32(0x0f0d0e0c, 0x0b090a08, 0x07050604, 0x03010200));  // a, c, b, d
+  __m512i magnitude = codes;
+  if constexpr (!__is_same(T, F8)) magnitude = _mm512_abs_epi8(codes);
+  const __m512i low = _mm512_permutex2var_epi8(planes.low[0], magnitude, planes.low[1]);
+  __m512i high = _mm512_permutex2var_epi8(planes.high[0], magnitude, planes.high[1]);
+  high = _mm512_ternarylogic_epi32(high, codes, sign, 0xf8);  // high | (codes & sign)
+  if constexpr (!__is_same(T, F8)) {
+    high = _mm512_mask_mov_epi8(high, _mm512_movepi8_mask(magnitude), _mm512_set1_epi8(-61));  // -128 = 0xc300
+  }
+  pairs[0] = _mm512_mask_blend_epi8(0xaaaaaaaaaaaaaaaa, low, _mm512_slli_epi16(high, 8));
+  pairs[1] = _mm512_mask_blend_epi8(0xaaaaaaaaaaaaaaaa, _mm512_srli_epi16(low, 8), high);
+}
+#endif
 
 template <class From, class To>
 DI_INLINE void StoreKvRow(const From* in, To* out, int64_t count) {

@@ -95,7 +95,11 @@ DI_INLINE void Store(float* p, F v) {
 DI_INLINE F Load(const Bf16* p) {
   H h;
   memcpy(&h, p, sizeof h);
+#if defined(__AVX512F__)
+  return (F)((U)_mm512_cvtepu16_epi32((__m256i)h) << 16);  // GCC 12 converts the halves one by one
+#else
   return (F)(__builtin_convertvector(h, U) << 16);
+#endif
 }
 // Round to nearest, ties to even; NaN becomes a quiet NaN. The same bits as F32ToBF16.
 DI_INLINE void Store(Bf16* p, F v) {

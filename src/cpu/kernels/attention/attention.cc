@@ -199,8 +199,9 @@ AttentionKernels ChoosePagedAttention(Isa isa, DType activation, DType cache, Nu
   if (from < 0 || kv < 0) return {};
   const bool portable = numerics == Numerics::kPortable;
 #if defined(__x86_64__)
-  // Only a dot product of two bf16 gains from what came with avx512_bf16.
-  if (!portable && isa >= Isa::kAvx512Bf16 && from == 1 && kv == 1) return Choose<kAttentionAvx512Bf16>(from, kv);
+  // Only a dot product of two bf16, which codes of 8 bits are too, gains from what came with avx512_bf16.
+  const bool products_of_bf16 = activation == DType::kBF16 && (cache == DType::kBF16 || SizeOf(cache) == 1);
+  if (!portable && isa >= Isa::kAvx512Bf16 && products_of_bf16) return Choose<kAttentionAvx512Bf16>(from, kv);
   if (isa >= Isa::kAvx512) return Choose<kAttentionAvx512>(from, kv);
   if (isa >= Isa::kAvx2) return Choose<kAttentionAvx2>(from, kv);
 #endif

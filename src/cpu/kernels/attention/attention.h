@@ -10,11 +10,11 @@
 // of the output.
 //
 // The order of every sum is fixed, and the same on all instruction sets with FMA: a score is one chain along the head
-// (d = 0, 1, 2, ...; bf16 queries with a bf16 cache d = 1, 0, 3, 2, ..., as VDPBF16PS has it); spans of 256 positions
-// that start at multiples of 256 have a softmax each (weights added up in 16 lanes, values in one chain by position),
-// and are put together in order. So the bits of a (token, head) depend on that row and the cache alone: not on the
-// batch, the chunking, the number of threads, or the instruction set. Only the portable build, which has no FMA,
-// differs.
+// (d = 0, 1, 2, ...; bf16 queries with a cache of bf16 or 8 bits d = 1, 0, 3, 2, ..., as VDPBF16PS has it); spans of
+// 256 positions that start at multiples of 256 have a softmax each (weights added up in 16 lanes, values in one chain
+// by position), and are put together in order. So the bits of a (token, head) depend on that row and the cache alone:
+// not on the batch, the chunking, the number of threads, or the instruction set. Only the portable build, which has no
+// FMA, differs.
 //
 // Every thread calls run(args, member, members); work is cut into (request, kv head, rows) units, and those of few rows
 // also at spans, balanced by cost; members that share a unit leave what they have in the scratch, and the last one to

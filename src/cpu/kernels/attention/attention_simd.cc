@@ -7,6 +7,7 @@ namespace {
 constexpr int kGroupRows = 4;                      // query rows that share what is loaded
 constexpr int kKeyVectors = kLanes == 16 ? 4 : 2;  // with them: accumulators of scores
 constexpr int kWide = 16 / kLanes;                 // vectors of the 16 lanes in which weights are added up
+constexpr int kStepLines = kLanes >= 8 ? 2 : 1;    // lines fetched with every dimension that is scored
 constexpr float kInfinity = __builtin_inff();
 
 // What a unit knows of its rows.
@@ -21,12 +22,20 @@ struct RowState {
 
 // How a query meets the transposed keys: f32 by f32.
 struct Plain {
+  static DI_INLINE F Key(const float* keys, int64_t at) { return Load(keys + at); }
   static DI_INLINE F Query(const float* q) { return Splat(*q); }
   static DI_INLINE F Step(F query, F key, F sum) { return Fma(query, key, sum); }
 };
+#if defined(__AVX512F__)
+// The same of keys that are still f16.
+struct Halves : Plain {
+  static DI_INLINE F Key(const float* keys, int64_t at) { return Load(reinterpret_cast<const F16*>(keys) + at); }
+};
+#endif
 #if defined(__AVX512BF16__)
 // Pairs of bf16: the odd one is added first, then the even one, each rounded like an FMA with FTZ and DAZ.
 struct Pairs {
+  static DI_INLINE F Key(const float* keys, int64_t at) { return Load(keys + at); }
   static DI_INLINE F Query(const float* q) {
     int32_t pair;
     memcpy(&pair, q, sizeof pair);
@@ -39,12 +48,14 @@ struct Pairs {
 #endif
 
 template <class Mode, int R, int N>
-DI_INLINE void ScoreBlock(const float* q, int64_t padded, const float* keys, int64_t length, float* scores) {
+DI_INLINE void ScoreBlock(const float* q, int64_t padded, const float* keys, int j, int64_t length, float* scores,
+                          Ahead* ahead) {
   F sum[R * N] = {};
   for (int64_t d = 0; d < length; ++d) {
+    if (ahead != nullptr) ahead->Fetch(kStepLines);
     F key[N];
 #pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) key[n] = Load(keys + d * kTile + n * kLanes);
+    for (int n = 0; n < N; ++n) key[n] = Mode::Key(keys, d * kTile + j + n * kLanes);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const F query = Mode::Query(q + r * padded + d);
@@ -61,27 +72,29 @@ DI_INLINE void ScoreBlock(const float* q, int64_t padded, const float* keys, int
 
 // Positions [begin, end) of a tile, whole vectors.
 template <class Mode, int R>
-void ScoreRows(const float* q, int64_t padded, const float* keys, int64_t length, int begin, int end, float* scores) {
+[[gnu::noinline]] void ScoreRows(const float* q, int64_t padded, const float* keys, int64_t length, int begin, int end,
+                                 float* scores, Ahead* ahead) {
   int j = begin;
   for (; j + kKeyVectors * kLanes <= end; j += kKeyVectors * kLanes) {
-    ScoreBlock<Mode, R, kKeyVectors>(q, padded, keys + j, length, scores + j);
+    ScoreBlock<Mode, R, kKeyVectors>(q, padded, keys, j, length, scores + j, ahead);
   }
-  for (; j < end; j += kLanes) ScoreBlock<Mode, R, 1>(q, padded, keys + j, length, scores + j);
+  for (; j < end; j += kLanes) ScoreBlock<Mode, R, 1>(q, padded, keys, j, length, scores + j, nullptr);
 }
 
 template <class Mode>
 DI_INLINE void ScoreTile(const AttentionScratch& scratch, int64_t rows, int64_t padded, int64_t length, int begin,
-                         int end, float* scores) {
+                         int end, float* scores, Ahead* ahead) {
   int64_t row = 0;
   for (; row + kGroupRows <= rows; row += kGroupRows) {
     ScoreRows<Mode, kGroupRows>(scratch.q + row * padded, padded, scratch.keys, length, begin, end,
-                                scores + row * kSpan);
+                                scores + row * kSpan, row == 0 ? ahead : nullptr);
   }
   const float* q = scratch.q + row * padded;
   float* at = scores + row * kSpan;
-  if (rows - row == 1) ScoreRows<Mode, 1>(q, padded, scratch.keys, length, begin, end, at);
-  if (rows - row == 2) ScoreRows<Mode, 2>(q, padded, scratch.keys, length, begin, end, at);
-  if (rows - row == 3) ScoreRows<Mode, 3>(q, padded, scratch.keys, length, begin, end, at);
+  Ahead* first = row == 0 ? ahead : nullptr;
+  if (rows - row == 1) ScoreRows<Mode, 1>(q, padded, scratch.keys, length, begin, end, at, first);
+  if (rows - row == 2) ScoreRows<Mode, 2>(q, padded, scratch.keys, length, begin, end, at, first);
+  if (rows - row == 3) ScoreRows<Mode, 3>(q, padded, scratch.keys, length, begin, end, at, first);
 }
 
 // Puts a span with its maximum and sum beside what the row has.
@@ -107,10 +120,11 @@ DI_INLINE float SumOf16(const F* sums) {
 }
 
 // Turns a row's scores into weights against the span's maximum; what is not visible gets 0, whatever stood there. The
-// scales of i8 go into scores and weights instead of every element.
-template <bool scaled>
-void SoftmaxRow(const PagedAttentionArgs& args, float* scores, const float* k_scales, const float* v_scales,
-                RowState& state, int64_t row) {
+// scales of i8 go into scores and weights instead of every element, as does that of LoadValue.
+template <class Kv>
+[[gnu::noinline]] void SoftmaxRow(const PagedAttentionArgs& args, float* scores, const float* k_scales,
+                                  const float* v_scales, RowState& state, int64_t row) {
+  constexpr bool scaled = __is_same(Kv, int8_t);
   const VisibleRange range = state.in_span[row];
   const float scale = args.scale * args.k_scale;
   const int first = range.lo / kLanes, last = (range.hi + kLanes - 1) / kLanes;
@@ -136,7 +150,7 @@ void SoftmaxRow(const PagedAttentionArgs& args, float* scores, const float* k_sc
     if constexpr (scaled) {
       Store(scores + i * kLanes, weight * Load(v_scales + i * kLanes));
     } else {
-      Store(scores + i * kLanes, weight);
+      Store(scores + i * kLanes, kValueScale<Kv> == 1 ? weight : weight * kValueScale<Kv>);
     }
   }
   Fold(state, row, top, SumOf16(sums));
@@ -160,9 +174,8 @@ DI_INLINE GroupRange RangeOf(const VisibleRange* range) {
 // acc[r] = sum over visible j, ascending, of weight[r][j] * v_j, then out[r] = out[r] * keep[r] + acc[r] * add[r], for
 // NV vectors from `d` on. At the edges each row takes only its own, since a weight of 0 times a NaN would not be 0.
 template <int R, int NV, class T>
-DI_INLINE void AddValues(float* out, int64_t padded, int64_t d, const T* const* v, const T* const* next,
-                         const float* weights, const RowState& state, int64_t row, const GroupRange& g,
-                         int64_t fetch_bytes) {
+DI_INLINE void AddValues(float* out, int64_t padded, int64_t d, const T* const* v, const float* weights,
+                         const RowState& state, int64_t row, const GroupRange& g, Ahead* ahead) {
   F acc[R * NV] = {};
   const VisibleRange* range = state.in_span + row;
   const auto edge = [&](int begin, int end) {
@@ -170,16 +183,17 @@ DI_INLINE void AddValues(float* out, int64_t padded, int64_t d, const T* const* 
       for (int r = 0; r < R; ++r) {
         if (j < range[r].lo || j >= range[r].hi) continue;
         const F weight = Splat(weights[r * kSpan + j]);
-        for (int n = 0; n < NV; ++n) acc[r * NV + n] = Fma(weight, Load(v[j] + d + n * kLanes), acc[r * NV + n]);
+        for (int n = 0; n < NV; ++n) acc[r * NV + n] = Fma(weight, LoadValue(v[j] + d + n * kLanes), acc[r * NV + n]);
       }
     }
   };
   edge(g.any.lo, g.all.lo);
+  const int lines = static_cast<int>(padded * static_cast<int64_t>(sizeof(T)) / 64);
   for (int j = g.all.lo; j < g.all.hi; ++j) {
-    if (fetch_bytes > 0) FetchRow(next[j], fetch_bytes);
+    if (ahead != nullptr) ahead->Fetch(lines);
     F value[NV];
 #pragma GCC unroll 4
-    for (int n = 0; n < NV; ++n) value[n] = Load(v[j] + d + n * kLanes);
+    for (int n = 0; n < NV; ++n) value[n] = LoadValue(v[j] + d + n * kLanes);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const F weight = Splat(weights[r * kSpan + j]);
@@ -200,41 +214,42 @@ DI_INLINE void AddValues(float* out, int64_t padded, int64_t d, const T* const* 
 }
 
 template <int R, class T>
-void AddRows(float* out, int64_t padded, const T* const* v, const T* const* next, const float* weights,
-             const RowState& state, int64_t row, int64_t fetch_bytes) {
+[[gnu::noinline]] void AddRows(float* out, int64_t padded, const T* const* v, const float* weights,
+                               const RowState& state, int64_t row, Ahead* ahead) {
   constexpr int kVectors = kLanes == 16 || R <= 2 ? 4 : 2;
   const GroupRange g = RangeOf<R>(state.in_span + row);
   if (g.any.lo >= g.any.hi) return;
   int64_t d = 0;
   for (; d + kVectors * kLanes <= padded; d += kVectors * kLanes) {
-    AddValues<R, kVectors>(out, padded, d, v, next, weights, state, row, g, d == 0 ? fetch_bytes : 0);
+    AddValues<R, kVectors>(out, padded, d, v, weights, state, row, g, d == 0 ? ahead : nullptr);
   }
   for (; d < padded; d += kLanes) {
-    AddValues<R, 1>(out, padded, d, v, next, weights, state, row, g, d == 0 ? fetch_bytes : 0);
+    AddValues<R, 1>(out, padded, d, v, weights, state, row, g, d == 0 ? ahead : nullptr);
   }
 }
 
 template <class T>
 DI_INLINE void AddSpan(const AttentionScratch& scratch, const RowState& state, int64_t rows, int64_t padded,
-                       const T* const* v, const T* const* next, int64_t fetch_bytes) {
+                       const T* const* v, Ahead* ahead) {
   int64_t row = 0;
   for (; row + kGroupRows <= rows; row += kGroupRows) {
-    AddRows<kGroupRows>(scratch.out + row * padded, padded, v, next, scratch.scores + row * kSpan, state, row,
-                        row == 0 ? fetch_bytes : 0);
+    AddRows<kGroupRows>(scratch.out + row * padded, padded, v, scratch.scores + row * kSpan, state, row,
+                        row == 0 ? ahead : nullptr);
   }
   float* out = scratch.out + row * padded;
   const float* weights = scratch.scores + row * kSpan;
-  const int64_t fetch = row == 0 ? fetch_bytes : 0;
-  if (rows - row == 1) AddRows<1>(out, padded, v, next, weights, state, row, fetch);
-  if (rows - row == 2) AddRows<2>(out, padded, v, next, weights, state, row, fetch);
-  if (rows - row == 3) AddRows<3>(out, padded, v, next, weights, state, row, fetch);
+  Ahead* first = row == 0 ? ahead : nullptr;
+  if (rows - row == 1) AddRows<1>(out, padded, v, weights, state, row, first);
+  if (rows - row == 2) AddRows<2>(out, padded, v, weights, state, row, first);
+  if (rows - row == 3) AddRows<3>(out, padded, v, weights, state, row, first);
 }
 
 template <class Act, class Kv>
 struct Types {
-  static constexpr bool kBothBf16 = sizeof(Act) == 2 && __is_same(Kv, Bf16);
+  // Every value of the cache and of the query is a bf16: products go as VDPBF16PS has them.
+  static constexpr bool kAllBf16 = sizeof(Act) == 2 && (__is_same(Kv, Bf16) || sizeof(Kv) == 1);
 #if defined(__AVX512BF16__)
-  static constexpr bool kPairs = kBothBf16;
+  static constexpr bool kPairs = kAllBf16;
 #else
   static constexpr bool kPairs = false;
 #endif
@@ -274,7 +289,7 @@ VisibleRange BeginUnit(const PagedAttentionArgs& args, const AttentionUnit& unit
       memcpy(to, q, head * sizeof(Act));
     } else {
       for (int64_t i = 0; i < padded; i += kLanes) Store(to + i, LoadUpTo(q, i, head));
-      for (int64_t i = 0; Types<Act, Kv>::kBothBf16 && i < head; i += 2) {
+      for (int64_t i = 0; Types<Act, Kv>::kAllBf16 && i < head; i += 2) {
         const float even = to[i];
         to[i] = to[i + 1];
         to[i + 1] = even;
@@ -304,23 +319,31 @@ void EndUnit(const PagedAttentionArgs& args, const AttentionUnit& unit, const At
 // Keys of the span, tile by tile, and the scores of all rows.
 template <class Act, class Kv>
 void ScoreSpan(const PagedAttentionArgs& args, const AttentionUnit& unit, const AttentionScratch& scratch,
-               const SpanRows<Kv>& rows, int begin, int end, bool cold, int64_t padded) {
+               SpanRows<Kv>& rows, int begin, int end, bool cold, int64_t padded) {
+  constexpr bool kSwapped = Types<Act, Kv>::kAllBf16;
   const int64_t head = args.head_size;
   for (int start = begin / kTile * kTile; start < end; start += kTile) {
     const int first = Larger(begin - start, 0) / kLanes * kLanes;
     const int last = (Smaller(end - start, kTile) + kLanes - 1) / kLanes * kLanes;
-    const Kv* const* v = rows.v + start;
-    float* scores = scratch.scores + start;
-    if constexpr (Types<Act, Kv>::kPairs) {
+    const Kv* const* k = rows.k + start;
+    const auto score = [&]<class Mode>(Mode, int64_t length) {
+      ScoreTile<Mode>(scratch, unit.rows, padded, length, first, last, scratch.scores + start, &rows.ahead);
+    };
 #if defined(__AVX512BF16__)
-      StagePairs(rows.k + start, v, first, last, head, cold, scratch.keys);
-      ScoreTile<Pairs>(scratch, unit.rows, padded, (head + 1) / 2, first, last, scores);
-#endif
-    } else {
-      constexpr bool kSwapped = Types<Act, Kv>::kBothBf16;
-      StageKeys(rows.k + start, v, first, last, head, kSwapped, cold, scratch.keys);
-      ScoreTile<Plain>(scratch, unit.rows, padded, kSwapped ? head + head % 2 : head, first, last, scores);
+    if constexpr (Types<Act, Kv>::kPairs) {
+      score(Pairs(), StagePairs(k, first, last, head, cold, rows.ahead, scratch.keys));
+      continue;
     }
+#endif
+#if defined(__AVX512F__)
+    if constexpr (__is_same(Kv, F16)) {
+      if (unit.rows <= 2 * kGroupRows) {
+        score(Halves(), StageHalves(k, first, last, head, cold, rows.ahead, scratch.keys));
+        continue;
+      }
+    }
+#endif
+    score(Plain(), StageKeys(k, first, last, head, kSwapped, cold, rows.ahead, scratch.keys));
   }
 }
 
@@ -335,21 +358,21 @@ void RunSpan(const PagedAttentionArgs& args, const AttentionUnit& unit, const At
     state.in_span[row] = lo < hi ? VisibleRange{static_cast<int32_t>(lo), static_cast<int32_t>(hi)} : VisibleRange{};
   }
   SpanRows<Kv> rows;
-  const int after = static_cast<int>(Larger<int64_t>(Smaller<int64_t>(end, any.hi - start - kSpan), 0));
+  const int after = static_cast<int>(Larger<int64_t>(Smaller<int64_t>(kSpan, any.hi - start - kSpan), 0));
   FindRows(args, unit, start, begin, end, after, rows);
   ScoreSpan<Act>(args, unit, scratch, rows, begin, end, /*cold=*/start <= any.lo, padded);
   for (int64_t row = 0; row < unit.rows; ++row) {
     if (state.in_span[row].lo >= state.in_span[row].hi) continue;
-    SoftmaxRow<__is_same(Kv, int8_t)>(args, scratch.scores + row * kSpan, rows.k_scales, rows.v_scales, state, row);
+    SoftmaxRow<Kv>(args, scratch.scores + row * kSpan, rows.k_scales, rows.v_scales, state, row);
   }
   // Many rows share one conversion of the values; few convert as they read. Same values either way.
   if (args.head_size % kLanes != 0 || (sizeof(Kv) != sizeof(float) && unit.rows > 2 * kGroupRows)) {
     StageValues(rows, begin, end, args.head_size, padded, scratch.values);
     const float* staged[kSpan];
     for (int j = begin; j < end; ++j) staged[j] = scratch.values + j * padded;
-    return AddSpan(scratch, state, unit.rows, padded, staged, staged, 0);
+    return AddSpan(scratch, state, unit.rows, padded, staged, nullptr);
   }
-  AddSpan(scratch, state, unit.rows, padded, rows.v, rows.next, args.head_size * static_cast<int64_t>(sizeof(Kv)));
+  AddSpan(scratch, state, unit.rows, padded, rows.v, &rows.ahead);
 }
 
 DI_INLINE int64_t PaddedHead(const PagedAttentionArgs& args) {
@@ -411,7 +434,12 @@ void Merge(const PagedAttentionArgs& args, const AttentionUnit& unit, const Atte
 extern const AttentionTable DI_ISA_SYMBOL(kAttention);
 #if defined(__AVX512BF16__)
 // Only what differs from plain AVX-512.
-const AttentionTable DI_ISA_SYMBOL(kAttention) = {{{}, {{}, DI_ATTENTION(Bf16, Bf16, "bf16_bf16")}}};
+const AttentionTable DI_ISA_SYMBOL(kAttention) = {{{},
+                                                   {{},
+                                                    DI_ATTENTION(Bf16, Bf16, "bf16_bf16"),
+                                                    {},
+                                                    DI_ATTENTION(Bf16, F8, "bf16_f8"),
+                                                    DI_ATTENTION(Bf16, int8_t, "bf16_i8")}}};
 #else
 const AttentionTable DI_ISA_SYMBOL(kAttention) = {{
     {DI_ATTENTION(float, float, "f32_f32"), DI_ATTENTION(float, Bf16, "f32_bf16"), DI_ATTENTION(float, F16, "f32_f16"),

@@ -1,83 +1,14 @@
-// How K and V of a span come from the paged cache into a form that vectors like: rows found through the block table,
-// keys transposed so that a lane is a position. For attention_simd.cc only, like simd.h.
+// Keys turned so that a lane is a position, and values in a form that vectors like. For attention_simd.cc only, like
+// simd.h.
 #pragma once
 
-#include "cpu/kernels/attention/attention_internal.h"
-#include "cpu/kernels/kv_rows.h"
+#include "cpu/kernels/attention/attention_rows.h"
 
 namespace deepinfer {
 namespace {
 
-constexpr int kTile = kAttentionTile;
-constexpr int kSpan = kAttentionSpan;
-
 DI_INLINE F Splat(float value) {
   return value - F{};  // no instruction, unlike a sum, which would make a positive zero of a negative one
-}
-
-// The rows of one span, by position from its start. Beside the visible range, up to whole vectors, they are some
-// visible row, and so masked but sound.
-template <class T>
-struct SpanRows {
-  const T* k[kSpan];
-  const T* v[kSpan];
-  const T* next[kSpan];   // keys of the next span, or any others: fetched while the values of this one are added
-  float k_scales[kSpan];  // of i8
-  float v_scales[kSpan];
-};
-
-DI_INLINE int64_t BlockAt(const PagedAttentionArgs& args, const AttentionUnit& unit, int64_t position) {
-  const int64_t entry = unit.table[position / args.block_size];
-  const int64_t block = entry < 0 || entry >= args.num_blocks ? 0 : entry;
-  return (block * args.kv_heads + unit.kv_head) * args.block_size;
-}
-
-// Calls visit(j, place, run) for positions [begin, end) of the span at `start`: `run` rows from `place` on are in the
-// cache one behind the other, in one block.
-template <class Visit>
-DI_INLINE void ForEachRun(const PagedAttentionArgs& args, const AttentionUnit& unit, int64_t start, int begin, int end,
-                          Visit visit) {
-  for (int j = begin; j < end;) {
-    const int64_t offset = (start + j) % args.block_size;
-    const int run = static_cast<int>(Smaller<int64_t>(end - j, args.block_size - offset));
-    visit(j, BlockAt(args, unit, start + j) + offset, run);
-    j += run;
-  }
-}
-
-// begin < end, of the positions of the span at `start`; `after`: how many of the next span will be asked for.
-template <class T>
-DI_INLINE void FindRows(const PagedAttentionArgs& args, const AttentionUnit& unit, int64_t start, int begin, int end,
-                        int after, SpanRows<T>& rows) {
-  const T* k_cache = static_cast<const T*>(args.k_cache);
-  const T* v_cache = static_cast<const T*>(args.v_cache);
-  ForEachRun(args, unit, start, begin, end, [&](int j, int64_t place, int run) {
-    for (int i = 0; i < run; ++i) {
-      rows.k[j + i] = k_cache + (place + i) * args.head_size;
-      rows.v[j + i] = v_cache + (place + i) * args.head_size;
-    }
-    if constexpr (sizeof(T) == 1) {
-      if (args.k_scales != nullptr) {
-        memcpy(rows.k_scales + j, args.k_scales + place, run * sizeof(float));
-        memcpy(rows.v_scales + j, args.v_scales + place, run * sizeof(float));
-      }
-    }
-  });
-  const auto fill = [&](int j) {
-    rows.k[j] = rows.k[begin];
-    rows.v[j] = rows.v[begin];
-  };
-  for (int j = begin / kLanes * kLanes; j < begin; ++j) fill(j);
-  for (int j = end; j % kLanes != 0; ++j) fill(j);
-  ForEachRun(args, unit, start + kSpan, 0, after, [&](int j, int64_t place, int run) {
-    for (int i = 0; i < run; ++i) rows.next[j + i] = k_cache + (place + i) * args.head_size;
-  });
-  for (int j = after; j < end; ++j) rows.next[j] = rows.k[begin];
-}
-
-// Into the second level cache.
-DI_INLINE void FetchRow(const void* row, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(row) + at, 0, 2);
 }
 
 // Lane l of v[i] becomes lane i of v[l].
@@ -130,21 +61,34 @@ DI_INLINE void Transpose(F* v) {
 #endif
 }
 
-// Calls load(row, d) for kLanes keys at a time and puts what lane l of it holds in row place(d + l) of `keys`, whose
-// rows are kTile positions. Keys [begin, end) from the tile's start, whole vectors; `size` lanes of each row are kept.
-// The values of the same positions are fetched meanwhile; `cold`: the keys ahead too, which nobody has fetched before.
-template <class T, class LoadAt, class Place>
-DI_INLINE void TransposeKeys(const T* const* k, const T* const* v, int begin, int end, int64_t size, int64_t row_bytes,
-                             bool cold, float* keys, LoadAt load, Place place) {
+// Calls load(row, d) for kLanes keys at a time and keep(j, d, column) for each d < size: lane i of the column is what
+// key j + i has in place d. Keys [begin, end) from the tile's start, whole vectors. What is ahead is fetched meanwhile;
+// `cold`: the next keys too, which nobody has fetched before.
+template <class T, class LoadAt, class Keep>
+DI_INLINE void TransposeKeys(const T* const* k, int begin, int end, int64_t size, int64_t head, bool cold, Ahead& ahead,
+                             LoadAt load, Keep keep) {
+  constexpr int kLinesRead = kLanes * static_cast<int>(sizeof(F)) / 64;
   for (int j = begin; j < end; j += kLanes) {
-    for (int i = 0; i < kLanes; ++i) FetchRow(v[j + i], row_bytes);
-    for (int i = 0; cold && j + kLanes < end && i < kLanes; ++i) FetchRow(k[j + kLanes + i], row_bytes);
+    const T* const* rows = k + j;
+    for (int i = 0; cold && j + kLanes < end && i < kLanes; ++i) {
+      const char* row = reinterpret_cast<const char*>(rows[kLanes + i]);
+      for (int64_t at = 0; at < head * static_cast<int64_t>(sizeof(T)); at += 64) __builtin_prefetch(row + at, 0, 2);
+    }
     for (int64_t d = 0; d < size; d += kLanes) {
       F lanes[kLanes];
-      for (int i = 0; i < kLanes; ++i) lanes[i] = load(k[j + i], d);
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) lanes[i] = load(rows[i], d);
+      ahead.Fetch(kLinesRead);
       Transpose(lanes);
-      const int count = static_cast<int>(Smaller<int64_t>(kLanes, size - d));
-      for (int l = 0; l < count; ++l) Store(keys + place(d + l) * kTile + j, lanes[l]);
+      if (d + kLanes <= size) {
+#pragma GCC unroll 16
+        for (int l = 0; l < kLanes; ++l) keep(j, d + l, lanes[l]);
+      } else {
+        F some[kLanes];  // not the vectors above: indexed by a variable they would be memory
+#pragma GCC unroll 16
+        for (int l = 0; l < kLanes; ++l) some[l] = lanes[l];
+        for (int l = 0; d + l < size; ++l) keep(j, d + l, some[l]);
+      }
     }
   }
 }
@@ -156,43 +100,95 @@ DI_INLINE F LoadUpTo(const T* row, int64_t d, int64_t head) {
   return d < head ? LoadPart(row + d, head - d, 0.0f) : F{};
 }
 
-// Row d of keys[][kTile] is dimension d; with `swapped` pairs of dimensions change places.
+// Row d of keys[][kTile] is dimension d; with `swapped` pairs of dimensions change places. Returns the rows.
 template <class T>
-DI_INLINE void StageKeys(const T* const* k, const T* const* v, int begin, int end, int64_t head, bool swapped,
-                         bool cold, float* keys) {
+[[gnu::noinline]] int64_t StageKeys(const T* const* k, int begin, int end, int64_t head, bool swapped, bool cold,
+                                    Ahead& ahead, float* keys) {
   const auto load = [head](const T* row, int64_t d) { return LoadUpTo(row, d, head); };
   const int64_t size = swapped ? head + head % 2 : head;
   const int64_t flip = swapped ? 1 : 0;
-  TransposeKeys(k, v, begin, end, size, head * static_cast<int64_t>(sizeof(T)), cold, keys, load,
-                [flip](int64_t d) { return d ^ flip; });
+  TransposeKeys(k, begin, end, size, head, cold, ahead, load,
+                [=](int j, int64_t d, F column) { Store(keys + (d ^ flip) * kTile + j, column); });
+  return size;
 }
 
-#if defined(__AVX512BF16__)
-// Row p of keys is the dimensions 2p and 2p + 1 as they are stored.
-DI_INLINE void StagePairs(const Bf16* const* k, const Bf16* const* v, int begin, int end, int64_t head, bool cold,
-                          float* keys) {
-  const auto load = [head](const Bf16* row, int64_t pair) {
-    const int64_t left = head - 2 * pair;
-    F v = {};
-    if (left >= 2 * kLanes) {
-      memcpy(&v, row + 2 * pair, sizeof v);
-    } else {
-      const __m512i part = _mm512_maskz_loadu_epi16((__mmask32)((1u << left) - 1), row + 2 * pair);
-      memcpy(&v, &part, sizeof v);
-    }
-    return v;
+#if defined(__AVX512F__)
+// The lanes of a row from 4-byte word `word` on; zeros past the head.
+template <class T>
+DI_INLINE F LoadWords(const T* row, int64_t word, int64_t head) {
+  constexpr int64_t kEach = 4 / sizeof(T);
+  const int64_t left = head - kEach * word;
+  __m512i words;
+  if (left >= kEach * kLanes) {
+    memcpy(&words, row + kEach * word, sizeof words);
+  } else {
+    const uint64_t present = (uint64_t{1} << (left * static_cast<int64_t>(sizeof(T)))) - 1;
+    words = _mm512_maskz_loadu_epi8(present, row + kEach * word);
+  }
+  return (F)words;
+}
+
+// Row d of F16 keys[][kTile] is dimension d, as it is stored: converted when it is read, by few rows. Returns the rows.
+template <class T>
+[[gnu::noinline]] int64_t StageHalves(const T* const* k, int begin, int end, int64_t head, bool cold, Ahead& ahead,
+                                      float* keys) {
+  F16* halves = reinterpret_cast<F16*>(keys);
+  const auto load = [head](const T* row, int64_t pair) { return LoadWords(row, pair, head); };
+  const auto keep = [=](int j, int64_t pair, F column) {
+    F16* to = halves + 2 * pair * kTile + j;
+    const __m256i even = _mm512_cvtepi32_epi16((__m512i)column);
+    const __m256i odd = _mm512_cvtepi32_epi16(_mm512_srli_epi32((__m512i)column, 16));
+    memcpy(to, &even, sizeof even);
+    memcpy(to + kTile, &odd, sizeof odd);
   };
-  TransposeKeys(k, v, begin, end, (head + 1) / 2, 2 * head, cold, keys, load, [](int64_t pair) { return pair; });
+  TransposeKeys(k, begin, end, (head + 1) / 2, head, cold, ahead, load, keep);
+  return head;
 }
 #endif
 
-// f32 [span][padded], padded with zeros.
+#if defined(__AVX512BF16__)
+// Row p of keys is the dimensions 2p and 2p + 1 as two bf16. Returns the rows.
+[[gnu::noinline]] int64_t StagePairs(const Bf16* const* k, int begin, int end, int64_t head, bool cold, Ahead& ahead,
+                                     float* keys) {
+  const auto load = [head](const Bf16* row, int64_t pair) { return LoadWords(row, pair, head); };
+  TransposeKeys(k, begin, end, (head + 1) / 2, head, cold, ahead, load,
+                [=](int j, int64_t pair, F column) { Store(keys + pair * kTile + j, column); });
+  return (head + 1) / 2;
+}
+
+// The same of codes of 8 bits, which bf16 holds exactly: they are turned four at a time and widened after.
 template <class T>
-DI_INLINE void StageValues(const SpanRows<T>& rows, int begin, int end, int64_t head, int64_t padded, float* values) {
+[[gnu::noinline]] int64_t StagePairs(const T* const* k, int begin, int end, int64_t head, bool cold, Ahead& ahead,
+                                     float* keys) {
+  const auto load = [head](const T* row, int64_t word) { return LoadWords(row, word, head); };
+  const BytePlanes planes = PlanesOf<T>();
+  const auto keep = [=](int j, int64_t word, F column) {
+    __m512i pairs[2];
+    WidenCodes<T>(planes, (__m512i)column, pairs);
+    Store(keys + 2 * word * kTile + j, (F)pairs[0]);
+    Store(keys + (2 * word + 1) * kTile + j, (F)pairs[1]);
+  };
+  TransposeKeys(k, begin, end, (head + 3) / 4, head, cold, ahead, load, keep);
+  return (head + 3) / 4 * 2;
+}
+#endif
+
+// f32 [span][padded], padded with zeros, as LoadValue has them.
+template <class T>
+DI_INLINE void StageValues(SpanRows<T>& rows, int begin, int end, int64_t head, int64_t padded, float* values) {
+  const int lines = static_cast<int>(head * static_cast<int64_t>(sizeof(T)) / 64) + 1;
   for (int j = begin; j < end; ++j) {
-    FetchRow(rows.next[j], head * static_cast<int64_t>(sizeof(T)));
+    rows.ahead.Fetch(lines);
     for (int64_t d = 0; d < padded; d += kLanes) {
-      Store(values + j * padded + d, LoadUpTo(rows.v[j], d, head));
+      F v = {};
+      if (d + kLanes <= head) {
+        v = LoadValue(rows.v[j] + d);
+      } else if (d < head) {
+        T part[kLanes] = {};
+        memcpy(part, rows.v[j] + d, static_cast<size_t>(head - d) * sizeof(T));
+        v = LoadValue(part);
+      }
+      Store(values + j * padded + d, v);
     }
   }
 }
