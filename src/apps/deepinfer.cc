@@ -45,7 +45,7 @@ Result<std::unique_ptr<deepinfer::backend::Backend>> CreateBackend(const deepinf
     DI_ASSIGN_OR_RETURN(const deepinfer::Isa isa, deepinfer::SelectIsa(deepinfer::GetEnv("DEEPINFER_CPU_ISA")));
     return std::make_unique<deepinfer::cpu::CpuBackend>(
         deepinfer::cpu::CpuOptions{request.threads, isa, request.cache_dir, request.verify_packed, request.numerics,
-                                   request.strict_kernels});
+                                   request.strict_kernels, request.placement});
   }
   return deepinfer::MakeError(deepinfer::ErrorCode::kInvalidArgument, "--backend", "'{}' is not cpu, reference or pjrt",
                               request.name);

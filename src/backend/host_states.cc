@@ -1,40 +1,21 @@
 #include "backend/host_states.h"
 
-#include <sys/mman.h>
-
-#include <algorithm>
 #include <cstring>
-#include <limits>
+#include <utility>
 
 namespace deepinfer::backend {
-namespace {
-
-constexpr int64_t kHugePage = int64_t{2} << 20;
-
-}  // namespace
-
-HostStates::~HostStates() {
-  for (const auto& [name, region] : regions_) ::munmap(region.data, region.bytes);
-}
 
 Status HostStates::Add(const std::string& name, int64_t bytes) {
-  const bool sound = bytes >= 0 && bytes <= std::numeric_limits<int64_t>::max() - kHugePage;
-  const size_t size =
-      sound ? static_cast<size_t>((std::max<int64_t>(bytes, 1) + kHugePage - 1) / kHugePage * kHugePage) : 0;
-  void* data = sound ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-                     : MAP_FAILED;
-  if (data == MAP_FAILED) return MakeError(ErrorCode::kResourceExhausted, name, "cannot allocate {} bytes", bytes);
-  if (!regions_.emplace(name, Region{data, size, bytes}).second) {
-    ::munmap(data, size);
+  DI_ASSIGN_OR_RETURN(PageMemory memory, PageMemory::Allocate(name, bytes));
+  if (!regions_.emplace(name, Region{std::move(memory), bytes}).second) {
     return MakeError(ErrorCode::kInvalidArgument, name, "is there already");
   }
-  if (bytes >= kHugePage) ::madvise(data, size, MADV_HUGEPAGE);
   return {};
 }
 
 void* HostStates::Address(const std::string& name) const {
   const auto it = regions_.find(name);
-  return it == regions_.end() ? nullptr : it->second.data;
+  return it == regions_.end() ? nullptr : it->second.memory.data();
 }
 
 Result<std::byte*> HostStates::Part(const std::string& name, int64_t offset, int64_t bytes) const {
@@ -45,7 +26,7 @@ Result<std::byte*> HostStates::Part(const std::string& name, int64_t offset, int
     return MakeError(ErrorCode::kInvalidArgument, "state buffer '" + name + "'",
                      "has no {} bytes at {}, only {} in all", bytes, offset, size);
   }
-  return static_cast<std::byte*>(it->second.data) + offset;
+  return it->second.memory.data() + offset;
 }
 
 Status HostStates::Read(const std::string& name, int64_t offset, void* to, int64_t bytes) const {

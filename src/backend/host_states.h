@@ -1,6 +1,6 @@
-// States in host memory: zeroed, of fixed address, on huge pages where the system gives them (fewer TLB misses when a
-// cache is walked). A page costs memory once it is written to, so a large KV cache is cheap where it is not used. Add
-// everything first; then thread-safe to read. kResourceExhausted where there is no memory.
+// States in host memory (base/page_memory.h): zeroed, of fixed address. A page costs memory once it is written to, so a
+// large KV cache is cheap where it is not used. Add everything first; then thread-safe to read. kResourceExhausted
+// where there is no memory.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "base/error.h"
+#include "base/page_memory.h"
 
 namespace deepinfer::backend {
 
@@ -17,7 +18,6 @@ class HostStates final : public StateSet {
   HostStates() = default;
   HostStates(const HostStates&) = delete;
   HostStates& operator=(const HostStates&) = delete;
-  ~HostStates() override;
 
   // One buffer; a name may be added once.
   Status Add(const std::string& name, int64_t bytes);
@@ -29,9 +29,8 @@ class HostStates final : public StateSet {
   Result<std::byte*> Part(const std::string& name, int64_t offset, int64_t bytes) const;
 
   struct Region {
-    void* data = nullptr;
-    size_t bytes = 0;  // mapped
-    int64_t size = 0;  // asked for
+    PageMemory memory;
+    int64_t size = 0;  // in bytes
   };
   std::map<std::string, Region> regions_;
 };

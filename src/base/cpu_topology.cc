@@ -1,22 +1,15 @@
 #include "base/cpu_topology.h"
 
-#include <sched.h>
-
 #include <cstdlib>
 #include <fstream>
-#include <set>
+#include <map>
 #include <sstream>
+
+#include "base/cpu_mask.h"
+#include "base/numa_nodes.h"
 
 namespace deepinfer {
 namespace {
-
-// The first line of a file, or "" if there is none.
-std::string FirstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 // Quota / period in CPUs; 0 where either is not a positive number ("max", -1).
 double Ratio(const std::string& quota, const std::string& period) {
@@ -60,21 +53,9 @@ bool ListContains(const std::string& list, const std::string& word) {
 }  // namespace
 
 std::vector<int> AffinityCpus() {
-  std::vector<int> cpus;
-  // The kernel refuses a mask smaller than its own, so the mask grows until it fits.
-  for (int capacity = 1024; capacity <= 1 << 18 && cpus.empty(); capacity *= 2) {
-    cpu_set_t* mask = CPU_ALLOC(capacity);
-    if (mask == nullptr) break;
-    size_t bytes = CPU_ALLOC_SIZE(capacity);
-    if (sched_getaffinity(0, bytes, mask) == 0) {
-      for (int cpu = 0; cpu < capacity; ++cpu) {
-        if (CPU_ISSET_S(cpu, bytes, mask)) cpus.push_back(cpu);
-      }
-    }
-    CPU_FREE(mask);
-  }
-  if (cpus.empty()) cpus.push_back(0);
-  return cpus;
+  CpuMask mask;
+  mask.ReadFromThisThread();
+  return mask.Cpus();
 }
 
 double CgroupCpuQuota(const std::string& root) {
@@ -102,16 +83,24 @@ double CgroupCpuQuota(const std::string& root) {
   return smallest;
 }
 
-int PhysicalCores(const std::string& root, const std::vector<int>& cpus) {
-  std::set<std::string> cores;
-  for (int cpu : cpus) {
+Machine ReadMachine(const std::string& root, const std::vector<int>& cpus) {
+  const NumaNodes nodes = ReadNumaNodes(root);
+  Machine machine;
+  machine.quota = CgroupCpuQuota(root);
+  machine.memory_nodes = nodes.memory;
+  std::map<std::string, int> cores;
+  for (const int cpu : cpus) {
     const std::string topology = root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
     // The list of hardware threads of one core names that core; the second name is what older kernels call it.
     std::string siblings = FirstLine(topology + "core_cpus_list");
     if (siblings.empty()) siblings = FirstLine(topology + "thread_siblings_list");
-    cores.insert(siblings.empty() ? "cpu" + std::to_string(cpu) : siblings);
+    if (siblings.empty()) siblings = "cpu" + std::to_string(cpu);
+    const int core = cores.emplace(siblings, static_cast<int>(cores.size())).first->second;
+    const auto node = nodes.nearest.find(cpu);
+    machine.cpus.push_back({cpu, core, node == nodes.nearest.end() ? -1 : node->second});
   }
-  return static_cast<int>(cores.size());
+  machine.cores = static_cast<int>(cores.size());
+  return machine;
 }
 
 }  // namespace deepinfer

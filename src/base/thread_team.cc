@@ -1,18 +1,16 @@
 #include "base/thread_team.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
-#include "base/cpu_topology.h"
+#include "base/cpu_mask.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -91,11 +89,30 @@ class KernelFloatMode {
 #endif
 };
 
+// The calling thread has these CPUs while it lives, its own afterwards. Null: it keeps its own.
+class PinnedWhile {
+ public:
+  explicit PinnedWhile(const CpuMask* cpus) {
+    if (cpus != nullptr) pinned_ = own_.ReadFromThisThread() && cpus->ApplyToThisThread();
+  }
+  ~PinnedWhile() {
+    if (pinned_) own_.ApplyToThisThread();
+  }
+  PinnedWhile(const PinnedWhile&) = delete;
+  PinnedWhile& operator=(const PinnedWhile&) = delete;
+
+ private:
+  CpuMask own_;
+  bool pinned_ = false;
+};
+
 }  // namespace
 
 struct ThreadTeam::State {
   int members = 1;
   std::vector<std::thread> threads;
+  std::optional<CpuMask> caller;  // what the caller is pinned to
+  bool pinned = false;
 
   // Written by the caller before `epoch` is raised, read by the members after they saw it.
   const TeamFunction* function = nullptr;
@@ -140,7 +157,7 @@ struct ThreadTeam::State {
   }
 };
 
-ThreadTeam::ThreadTeam(int members) : state_(std::make_unique<State>()) {
+ThreadTeam::ThreadTeam(int members, const std::vector<std::vector<int>>& cpus) : state_(std::make_unique<State>()) {
   // The threads read `members` only after the first epoch, so a machine that gives fewer than asked is no error.
   State* state = state_.get();
   const int wanted = std::max(members, 1);
@@ -153,6 +170,12 @@ ThreadTeam::ThreadTeam(int members) : state_(std::make_unique<State>()) {
     }
   }
   state->members = static_cast<int>(state->threads.size()) + 1;
+  if (cpus.size() != static_cast<size_t>(state->members)) return;
+  state->caller.emplace(cpus[0]);
+  state->pinned = true;
+  for (size_t i = 0; i < state->threads.size(); ++i) {
+    state->pinned = CpuMask(cpus[i + 1]).ApplyTo(&state->threads[i]) && state->pinned;
+  }
 }
 
 ThreadTeam::~ThreadTeam() {
@@ -165,9 +188,14 @@ int ThreadTeam::members() const {
   return state_->members;
 }
 
+bool ThreadTeam::pinned() const {
+  return state_->pinned;
+}
+
 void ThreadTeam::Run(TeamFunction function) {
   KernelFloatMode mode;
   State& state = *state_;
+  const PinnedWhile pinned(state.caller ? &*state.caller : nullptr);
   if (state.members == 1) {
     function(0, 1);
     return;
@@ -189,21 +217,6 @@ void ThreadTeam::Barrier() {
     return;
   }
   SpinThenYieldUntil([&] { return state.barrier_epoch.load(std::memory_order_acquire) != seen; });
-}
-
-DefaultThreads ChooseDefaultThreads() {
-  const std::vector<int> cpus = AffinityCpus();
-  const int affinity = static_cast<int>(cpus.size());
-  const int cores = PhysicalCores("", cpus);
-  const double quota = CgroupCpuQuota("");
-
-  DefaultThreads result{affinity, fmt::format("{} CPUs in the affinity mask", affinity)};
-  if (cores < result.count) result = {cores, fmt::format("{} physical cores for {} CPUs", cores, affinity)};
-  const double whole = std::max(std::floor(quota), 1.0);
-  if (quota > 0 && whole < result.count) {
-    result = {static_cast<int>(whole), fmt::format("cgroup CPU quota of {:.2f} for {} cores", quota, cores)};
-  }
-  return result;
 }
 
 Range SplitRange(int64_t total, int64_t grain, int member, int members) {

@@ -2,12 +2,13 @@
 //
 // The caller is member 0. Members spin briefly, then park. Run() is for one caller at a time (the step loop); it
 // allocates nothing. Every member runs with FTZ/DAZ set and the caller's state is restored afterwards, so that a result
-// does not depend on which thread computed it.
+// does not depend on which thread computed it. Members may be pinned to CPUs: the team's own threads for as long as
+// they live, the caller, whichever thread that is, while it is in Run().
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <vector>
 
 namespace deepinfer {
 
@@ -28,12 +29,15 @@ class TeamFunction {
 
 class ThreadTeam {
  public:
-  explicit ThreadTeam(int members);  // >= 1
+  // members: >= 1. cpus: what each is pinned to, as PlanTeam says (team_plan.h); empty: none is.
+  explicit ThreadTeam(int members, const std::vector<std::vector<int>>& cpus = {});
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   int members() const;
+  // Whether each of the team's own threads has the CPUs it was to have; false where there were none to have.
+  bool pinned() const;
   // Runs function(member, members) on every member; returns when all are done.
   void Run(TeamFunction function);
   // Inside a Run: waits until every member has arrived. All memory written before is visible after.
@@ -43,13 +47,6 @@ class ThreadTeam {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// How many threads to use by default: min(affinity, floor(cgroup CPU quota), physical cores), with the reason in words.
-struct DefaultThreads {
-  int count = 1;
-  std::string reason;
-};
-DefaultThreads ChooseDefaultThreads();
 
 // Part `member` of `members` of [0, total), cut at multiples of `grain`.
 struct Range {

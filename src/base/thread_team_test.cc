@@ -4,11 +4,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <thread>
 #include <vector>
 
+#include "base/cpu_mask.h"
 #include "base/cpu_topology.h"
 
 #if defined(__x86_64__)
@@ -98,83 +97,54 @@ TEST(SplitRange, PartsAreInOrderCoverAllAndStartAtGrains) {
   }
 }
 
-TEST(ChooseDefaultThreads, IsWithinTheAffinityAndSaysWhy) {
-  const DefaultThreads threads = ChooseDefaultThreads();
-  EXPECT_GE(threads.count, 1);
-  EXPECT_LE(threads.count, static_cast<int>(AffinityCpus().size()));
-  EXPECT_FALSE(threads.reason.empty());
-}
-
-// A folder that stands for "/", removed at the end.
-class FakeRoot : public ::testing::Test {
- protected:
-  FakeRoot() {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    root_ = std::filesystem::path(::testing::TempDir()) / (std::string("di_fake_root_") + info->name());
-    std::filesystem::remove_all(root_);
+// Where this machine lets us choose: members see the CPUs they were given, the caller only while it runs.
+TEST(ThreadTeam, MembersArePinnedAndTheCallerGetsItsCpusBack) {
+  const std::vector<int> before = AffinityCpus();
+  ASSERT_FALSE(before.empty());
+  for (const int members : {1, 2, 3}) {
+    std::vector<std::vector<int>> cpus;
+    for (int member = 0; member < members; ++member) {
+      cpus.push_back({before[static_cast<size_t>(members - member) % before.size()]});
+    }
+    ThreadTeam team(members, cpus);
+    EXPECT_TRUE(team.pinned());
+    std::vector<std::vector<int>> seen(static_cast<size_t>(members));
+    auto look = [&](int member, int) { seen[static_cast<size_t>(member)] = AffinityCpus(); };
+    for (int run = 0; run < 3; ++run) {
+      team.Run(look);
+      EXPECT_EQ(seen, cpus);
+      EXPECT_EQ(AffinityCpus(), before);
+    }
+    // Whoever calls is member 0.
+    std::vector<int> of_caller;
+    std::thread([&] {
+      team.Run(look);
+      of_caller = AffinityCpus();
+    }).join();
+    EXPECT_EQ(seen, cpus);
+    EXPECT_EQ(of_caller, before);
   }
-  ~FakeRoot() override { std::filesystem::remove_all(root_); }
-  void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path full = root_.string() + path;
-    std::filesystem::create_directories(full.parent_path());
-    std::ofstream(full) << text;
-  }
-  std::string root() const { return root_.string(); }
-
- private:
-  std::filesystem::path root_;
-};
-
-using CpuTopology = FakeRoot;
-
-TEST_F(CpuTopology, NoFilesMeanNoQuota) {
-  EXPECT_EQ(CgroupCpuQuota(root()), 0);
 }
 
-TEST_F(CpuTopology, V2TakesTheSmallestOfAllAncestors) {
-  Write("/proc/self/cgroup", "0::/a/b\n");
-  Write("/sys/fs/cgroup/a/b/cpu.max", "400000 100000\n");
-  Write("/sys/fs/cgroup/a/cpu.max", "150000 100000\n");
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota(root()), 1.5);
+TEST(ThreadTeam, WithoutCpusNobodyIsPinned) {
+  const std::vector<int> before = AffinityCpus();
+  ThreadTeam team(2);
+  EXPECT_FALSE(team.pinned());
+  std::vector<std::vector<int>> seen(2);
+  auto look = [&](int member, int) { seen[static_cast<size_t>(member)] = AffinityCpus(); };
+  team.Run(look);
+  EXPECT_EQ(seen, std::vector<std::vector<int>>(2, before));
 }
 
-TEST_F(CpuTopology, V2MaxIsNoQuota) {
-  Write("/proc/self/cgroup", "0::/\n");
-  Write("/sys/fs/cgroup/cpu.max", "max 100000\n");
-  EXPECT_EQ(CgroupCpuQuota(root()), 0);
-}
-
-TEST_F(CpuTopology, V2PathThatIsNotMountedFallsBackToTheRoot) {
-  Write("/proc/self/cgroup", "0::/docker/1234\n");
-  Write("/sys/fs/cgroup/cpu.max", "200000 100000\n");
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota(root()), 2);
-}
-
-TEST_F(CpuTopology, V1ReadsTheCpuControllerOnly) {
-  Write("/proc/self/cgroup", "5:cpuset:/x\n4:cpu,cpuacct:/x\n");
-  Write("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "300000\n");
-  Write("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
-  Write("/sys/fs/cgroup/cpuset/x/cpu.cfs_quota_us", "100000\n");
-  Write("/sys/fs/cgroup/cpuset/x/cpu.cfs_period_us", "100000\n");
-  EXPECT_DOUBLE_EQ(CgroupCpuQuota(root()), 3);
-  Write("/sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");
-  EXPECT_EQ(CgroupCpuQuota(root()), 0);
-}
-
-TEST_F(CpuTopology, GarbageLimitsNothing) {
-  Write("/proc/self/cgroup", "nonsense\n0::/\n:\n");
-  Write("/sys/fs/cgroup/cpu.max", "many few\n");
-  EXPECT_EQ(CgroupCpuQuota(root()), 0);
-}
-
-TEST_F(CpuTopology, CountsCoresNotHardwareThreads) {
-  for (int cpu = 0; cpu < 4; ++cpu) {
-    Write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/core_cpus_list",
-          cpu % 2 ? "1,3\n" : "0,2\n");
-  }
-  EXPECT_EQ(PhysicalCores(root(), {0, 1, 2, 3}), 2);
-  EXPECT_EQ(PhysicalCores(root(), {0, 2}), 1);
-  EXPECT_EQ(PhysicalCores(root(), {0, 1, 8}), 3);  // no files for 8
+TEST(ThreadTeam, CpusThatAreNotThereLeaveTheTeamAsItWas) {
+  const std::vector<int> before = AffinityCpus();
+  ThreadTeam team(2, {{CpuMask::kMaxCpus - 1}, {CpuMask::kMaxCpus - 1}});
+  EXPECT_FALSE(team.pinned());
+  std::vector<std::vector<int>> seen(2);
+  auto look = [&](int member, int) { seen[static_cast<size_t>(member)] = AffinityCpus(); };
+  team.Run(look);
+  EXPECT_EQ(seen, std::vector<std::vector<int>>(2, before));
+  EXPECT_EQ(AffinityCpus(), before);
 }
 
 }  // namespace

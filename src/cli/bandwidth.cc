@@ -75,8 +75,8 @@ Result<double> Measure(ThreadTeam* team, int64_t bytes, int rounds, bool tuned) 
 
 }  // namespace
 
-Result<Bandwidth> MeasureBandwidth(int threads, int64_t bytes, int rounds) {
-  ThreadTeam team(threads);
+Result<Bandwidth> MeasureBandwidth(const TeamPlan& plan, int64_t bytes, int rounds) {
+  ThreadTeam team(plan.threads, plan.placement.cpus);
   Bandwidth bandwidth;
   DI_ASSIGN_OR_RETURN(bandwidth.plain, Measure(&team, bytes, rounds, /*tuned=*/false));
   DI_ASSIGN_OR_RETURN(bandwidth.tuned, Measure(&team, bytes, rounds, /*tuned=*/true));

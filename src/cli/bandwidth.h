@@ -1,12 +1,13 @@
 // How fast this machine reads memory: the ceiling of a decode step, which reads every weight once.
 //
-// All threads read disjoint parts of one buffer that no cache holds. plain: ordinary pages, one sum loop; tuned: huge
-// pages and software prefetch. Best of several rounds, in bytes per second.
+// All threads of a plan, where it puts them, read disjoint parts of one buffer that no cache holds. plain: ordinary
+// pages, one sum loop; tuned: huge pages and software prefetch. Best of several rounds, in bytes per second.
 #pragma once
 
 #include <cstdint>
 
 #include "base/error.h"
+#include "base/team_plan.h"
 
 namespace deepinfer::cli {
 
@@ -15,6 +16,6 @@ struct Bandwidth {
   double tuned = 0;
 };
 
-Result<Bandwidth> MeasureBandwidth(int threads, int64_t bytes, int rounds);
+Result<Bandwidth> MeasureBandwidth(const TeamPlan& plan, int64_t bytes, int rounds);
 
 }  // namespace deepinfer::cli

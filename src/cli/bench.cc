@@ -265,9 +265,9 @@ Status Bench(const BenchFlags& flags, const BackendFactory& backends) {
   Report report;
   {
     // First, while nothing else of this program uses memory.
-    const int threads = ChooseThreads(flags.model);
+    const TeamPlan team = PlanTeam(flags.model);
     Progress progress("measuring memory bandwidth");
-    DI_ASSIGN_OR_RETURN(report.bandwidth, MeasureBandwidth(threads, kBandwidthBytes, kBandwidthRounds));
+    DI_ASSIGN_OR_RETURN(report.bandwidth, MeasureBandwidth(team, kBandwidthBytes, kBandwidthRounds));
   }
   if (!flags.no_start) DI_RETURN_IF_ERROR(MeasureStarts(flags, &report));
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends));

@@ -65,6 +65,13 @@ std::vector<Field> Fields() {
        CLI::IsMember({"cpu", "reference", "pjrt"})},
       {"--plugin", &F::plugin, "of pjrt: a library's path or a plugin's name; default: the only one installed"},
       {"--threads", &F::threads, "0: affinity, CPU quota and physical cores decide", CLI::Range(0, 1024)},
+      {"--pin-threads", &F::pin_threads,
+       "of cpu: each thread stays on a CPU core of its own; auto: if the threads take all cores that they may",
+       CLI::IsMember({"auto", "always", "never"})},
+      {"--numa", &F::numa,
+       "of cpu, on machines with several memory nodes: auto: memory lies near the threads that read it, or is spread "
+       "over their nodes; off: the system decides",
+       CLI::IsMember({"auto", "off"})},
       {"--dtype", &F::dtype, "activations; weights keep their encoding", CLI::IsMember({"bf16", "f32"})},
       {"--numerics", &F::numerics,
        "of cpu: native: the fastest sums; portable: the same bits on every machine; int8: matrix products of 8-bit "
@@ -146,6 +153,20 @@ std::vector<std::string> ToArguments(const ModelFlags& flags) {
     std::visit(append, field.member);
   }
   return arguments;
+}
+
+TeamPlan PlanTeam(const ModelFlags& flags) {
+  TeamOptions options;
+  options.threads = flags.threads;
+  options.pinning = flags.pin_threads == "always"  ? Pinning::kAlways
+                    : flags.pin_threads == "never" ? Pinning::kNever
+                                                   : Pinning::kAuto;
+  options.place_memory = flags.numa != "off";
+  if (flags.backend != "cpu") {
+    options.pinning = Pinning::kNever;
+    options.place_memory = false;
+  }
+  return deepinfer::PlanTeam(options);
 }
 
 Result<int64_t> ParseBytes(const std::string& flag, const std::string& text) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/team_plan.h"
 #include "runner/load.h"
 #include "runner/model_runner.h"
 
@@ -19,6 +20,8 @@ struct ModelFlags {
   std::string backend = "cpu";
   std::string plugin;  // of pjrt; empty: DEEPINFER_PJRT_PLUGIN, else the only one installed
   int threads = 0;     // 0: chosen, and the log says why
+  std::string pin_threads = "auto";
+  std::string numa = "auto";
   std::string dtype = "bf16";
   std::string numerics = "native";
   bool strict_kernels = false;
@@ -42,6 +45,10 @@ void AddModelFlags(CLI::App* command, ModelFlags* flags);
 void AddSomeModelFlags(CLI::App* command, const std::vector<std::string>& names, ModelFlags* flags);
 // A command line that gives the same ModelFlags: MODEL, then every flag that is not empty or off.
 std::vector<std::string> ToArguments(const ModelFlags& flags);
+
+// How many threads, where they run and where their memory lies: as the flags say, or what affinity, quota, cores and
+// memory nodes allow. Only the cpu backend pins threads and places memory.
+TeamPlan PlanTeam(const ModelFlags& flags);
 
 Result<int64_t> ParseBytes(const std::string& flag, const std::string& text);
 runner::LoadOptions ToLoadOptions(const ModelFlags& flags, int threads);

@@ -61,7 +61,7 @@ Status Quantize(const QuantizeFlags& flags) {
   DI_ASSIGN_OR_RETURN(const std::string in, ResolveModel(flags.model.model));
   runner::QuantiseOptions options;
   options.type = *ParseEncoding(flags.type);
-  options.threads = ChooseThreads(flags.model);
+  options.threads = PlanTeam(flags.model).threads;
   options.add_tokenizer = [&](int64_t vocab, const std::vector<int32_t>& eos, formats::GgufWriter* writer) {
     return AddTokenizer(in, vocab, eos, writer);
   };

@@ -63,6 +63,7 @@ std::shared_ptr<const text::GrammarCompiler> GrammarsOf(const Session& session) 
 
 Result<server::LoadedService> Load(const ServeFlags& flags, const BackendFactory& backends,
                                    std::function<void(const engine::EngineStats&)> on_step) {
+  if (!flags.model.verbose) spdlog::info("{}", ToString(PlanTeam(flags.model)));  // OpenSession says it, if verbose
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> opened, OpenSession(flags.model, backends));
   DI_RETURN_IF_ERROR(UseOtherText(flags, opened.get()));
   const std::shared_ptr<Session> session = std::move(opened);
@@ -114,7 +115,7 @@ Status DryRun(const ServeFlags& flags, const BackendFactory& backends) {
                    {limit.bytes == 0 ? "limit" : limit.source, limit.bytes == 0 ? "unknown" : FormatBytes(limit.bytes)},
                    {"context, --max-model-len", fmt::format("{} tokens", needs.context)},
                    {"largest context that fits", largest}}) +
-      "\n"));
+      ToString(PlanTeam(flags.model)) + "\n"));
   return runner::CheckMemory(needs, limit);
 }
 
@@ -179,8 +180,10 @@ void AddServerFlags(CLI::App* command, ServeFlags* flags) {
       ->capture_default_str();
   command->add_flag("--disable-access-log", flags->no_access_log, "no line on stderr for each request");
   command->add_flag("--enable-log-requests", api.log_requests, "write the body of each request to stderr: prompts too");
-  command->add_flag("--dry-run", flags->dry_run,
-                    "print what weights, KV cache and buffers need and the largest context that fits, and end");
+  command->add_flag(
+      "--dry-run", flags->dry_run,
+      "print what weights, KV cache and buffers need, the largest context that fits, and where threads and memory "
+      "would be, and end");
 }
 
 }  // namespace

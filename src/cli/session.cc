@@ -8,7 +8,6 @@
 #include <future>
 
 #include "base/env.h"
-#include "base/thread_team.h"
 #include "cli/clock.h"
 #include "cli/progress.h"
 
@@ -79,13 +78,6 @@ Result<std::vector<int32_t>> Session::EncodePrompt(const std::string& text, bool
   return tokenizer->EncodeChat(input);
 }
 
-int ChooseThreads(const ModelFlags& flags) {
-  if (flags.threads > 0) return flags.threads;
-  const DefaultThreads chosen = ChooseDefaultThreads();
-  if (flags.verbose) spdlog::info("{} threads: {}", chosen.count, chosen.reason);
-  return chosen.count;
-}
-
 Result<std::string> ResolveModel(const std::string& model) {
   if (IsSynthetic(model)) return model;
   std::error_code error;
@@ -140,9 +132,15 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
   auto session = std::make_unique<Session>();
   DI_ASSIGN_OR_RETURN(session->path, ResolveModel(flags.model));
   DI_ASSIGN_OR_RETURN(runner::RunnerOptions options, ToRunnerOptions(flags));
-  BackendRequest request{flags.backend, 1, options.cache_dir, options.warm_start == backend::WarmStart::kVerified,
-                         flags.plugin};
-  request.threads = ChooseThreads(flags);
+  const TeamPlan team = PlanTeam(flags);
+  if (flags.verbose) spdlog::info("{}", ToString(team));
+  BackendRequest request;
+  request.name = flags.backend;
+  request.threads = team.threads;
+  request.placement = team.placement;
+  request.cache_dir = options.cache_dir;
+  request.verify_packed = options.warm_start == backend::WarmStart::kVerified;
+  request.plugin = flags.plugin;
   request.ranks = flags.tensor_parallel_size;
   request.numerics = options.numerics;
   request.strict_kernels = flags.strict_kernels;

@@ -20,6 +20,7 @@ namespace deepinfer::cli {
 struct BackendRequest {
   std::string name;  // "cpu", "reference", "pjrt"
   int threads = 1;
+  TeamPlacement placement;  // of those threads
   std::string cache_dir;
   bool verify_packed = false;  // check every byte kept by an earlier start before it is used
   std::string plugin;          // of pjrt
@@ -46,9 +47,6 @@ struct Session {
   // Ids of a prompt: raw (with the BOS the model wants) or as one user message of a chat.
   Result<std::vector<int32_t>> EncodePrompt(const std::string& text, bool chat) const;
 };
-
-// --threads, or what affinity, quota and cores allow; --verbose says why.
-int ChooseThreads(const ModelFlags& flags);
 
 // The file or folder that a MODEL argument means: itself, or a package below DEEPINFER_MODELS_DIR or ../assets of the
 // program.

@@ -1,6 +1,8 @@
 // verify: the same steps on two backends, compared layer by layer.
 #include "runner/verify.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -48,7 +50,9 @@ std::string Verdict(const runner::VerifyReport& report, std::optional<double> to
 Result<std::unique_ptr<runner::TraceRunner>> OpenSide(const VerifyFlags& flags, const BackendFactory& backends,
                                                       const std::string& path, const std::string& name, int threads,
                                                       int64_t context) {
-  BackendRequest request{name, threads, "", false, ""};
+  BackendRequest request;
+  request.name = name;
+  request.threads = threads;
   if (name == "cpu") request.numerics = *ParseNumerics(flags.model.numerics);
   DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::Backend> backend, backends(request));
   DI_ASSIGN_OR_RETURN(runner::LoadedModel loaded,
@@ -109,12 +113,13 @@ Status Verify(const VerifyFlags& flags, const BackendFactory& backends) {
   const bool given = !flags.prompts.ids.empty() || !flags.prompts.texts.empty();
   const int64_t context = (given ? static_cast<int64_t>(prompt.size()) : kDefaultPromptTokens) + flags.decode_steps;
   const std::optional<double> tolerance = ToleranceOf(flags);
-  const int threads = ChooseThreads(flags.model);
+  const TeamPlan team = PlanTeam(flags.model);  // whose threads are pinned nowhere here: two backends take turns
+  if (flags.model.verbose) spdlog::info("{}", team.count);
   Result<runner::VerifyReport> report;
   {
     Progress progress("verifying " + path, context);
-    DI_ASSIGN_OR_RETURN(const auto first, OpenSide(flags, backends, path, flags.backends[0], threads, context));
-    DI_ASSIGN_OR_RETURN(const auto second, OpenSide(flags, backends, path, flags.backends[1], threads, context));
+    DI_ASSIGN_OR_RETURN(const auto first, OpenSide(flags, backends, path, flags.backends[0], team.threads, context));
+    DI_ASSIGN_OR_RETURN(const auto second, OpenSide(flags, backends, path, flags.backends[1], team.threads, context));
     if (!given) prompt = FixedPrompt(kDefaultPromptTokens, first->vocab());
     report = runner::VerifySteps(first.get(), second.get(), prompt, flags.decode_steps,
                                  [&progress](int64_t positions) { progress.Advance(positions); });

@@ -15,10 +15,20 @@ namespace {
 // Packed weights of every model that was ever run would fill a disk; the least recently used go first.
 constexpr int64_t kMaxCacheBytes = int64_t{64} << 30;
 
+// Where the system gave fewer threads than asked for, members have other parts than planned.
+TeamPlacement PlacementOf(const CpuOptions& options, const ThreadTeam& team) {
+  TeamPlacement placement = options.placement;
+  if (placement.node_of.size() != static_cast<size_t>(team.members())) placement.node_of.clear();
+  return placement;
+}
+
 }  // namespace
 
 CpuBackend::CpuBackend(CpuOptions options)
-    : options_(std::move(options)), team_(options_.threads), weights_(options_.threads) {}
+    : options_(std::move(options)),
+      team_(options_.threads, options_.placement.cpus),
+      placement_(PlacementOf(options_, team_)),
+      weights_(options_.threads, placement_) {}
 
 CpuBackend::~CpuBackend() = default;
 
@@ -59,7 +69,16 @@ Status CpuBackend::SetWeights(backend::WeightMap weights, const std::string& ide
 
 Result<std::unique_ptr<backend::StateSet>> CpuBackend::AllocateStates(
     const std::map<std::string, int64_t>& bytes_by_buffer) {
-  return backend::AllocateHostStates(bytes_by_buffer);
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<backend::StateSet> states, backend::AllocateHostStates(bytes_by_buffer));
+  for (const auto& [name, bytes] : bytes_by_buffer) Place(states->Address(name), PlaceSpread(placement_, bytes));
+  return states;
+}
+
+void CpuBackend::Place(void* address, const std::vector<PlacedRange>& ranges) {
+  const Status placed = PlacePages(static_cast<std::byte*>(address), ranges);
+  if (placed) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  placement_problem_ = placed.error().ToString();
 }
 
 // The kernels trust the graph's types: a weight of another shape would be read past its end.
@@ -118,6 +137,9 @@ Status CpuBackend::Finalize() {
   arena_.data = static_cast<std::byte*>(memory->Address("arena"));
   arena_.scratch = static_cast<std::byte*>(memory->Address("scratch"));
   arena_.shared_scratch = static_cast<std::byte*>(memory->Address("shared scratch"));
+  Place(arena_.data, PlaceSpread(placement_, needs_.values));
+  Place(arena_.scratch, PlaceByMember(placement_, arena_.scratch_bytes * team_.members(), arena_.scratch_bytes));
+  Place(arena_.shared_scratch, PlaceSpread(placement_, needs_.shared_scratch));
   memory_ = std::move(memory);
   return {};
 }
@@ -148,9 +170,23 @@ std::vector<std::string> CpuBackend::warnings() const {
 }
 
 std::vector<std::string> CpuBackend::notes() const {
-  const std::string problem = weights_.file_problem();
-  if (problem.empty()) return {};
-  return {"packed weights of an earlier start are not used: " + problem};
+  std::vector<std::string> lines;
+  if (const std::string problem = weights_.file_problem(); !problem.empty()) {
+    lines.push_back("packed weights of an earlier start are not used: " + problem);
+  }
+  if (!options_.placement.cpus.empty() && team_.members() > 1 && !team_.pinned()) {
+    lines.push_back("the system does not let threads be pinned to their CPUs");
+  }
+  std::string problem = weights_.placement_problem();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (problem.empty()) problem = placement_problem_;
+  if (!problem.empty()) {
+    lines.push_back(
+        fmt::format("the system does not place memory on nodes ({}): weights were first written near their "
+                    "threads, the KV cache lies where it is first written",
+                    problem));
+  }
+  return lines;
 }
 
 }  // namespace deepinfer::cpu

@@ -509,12 +509,37 @@ TEST(CpuExecutableTest, AnOpOnFloatsWithoutAKernelIsAWarningOrWithStrictKernelsA
   ExpectError(strict.Compile(), ErrorCode::kUnsupported, "--strict-kernels: no kernel of cpu");
 }
 
+TeamPlacement Pinned(int threads) {
+  return PlanTeam({.threads = threads, .pinning = Pinning::kAlways}).placement;
+}
+
+// Pinned threads and memory that is asked for on a node (of one, here) change nothing but where things lie; and a
+// placement for a team that there is not is as good as none.
+TEST(CpuExecutableTest, APlacedTeamGivesTheSameBits) {
+  TeamPlacement nodes = Pinned(2);
+  const std::vector<int> memory = ReadMachine("", AffinityCpus()).memory_nodes;
+  if (!memory.empty()) {
+    nodes.nodes = {{memory.front(), AffinityCpus()}};
+    nodes.node_of = {memory.front(), memory.front()};
+  }
+  std::vector<std::vector<float>> results;
+  for (const TeamPlacement& placement : {TeamPlacement(), Pinned(2), nodes, Pinned(5)}) {
+    Step step(kBreaks, {.threads = 2, .isa = MachineIsas().back(), .placement = placement});
+    FillBreaks(&step, GraphMode::kFull);
+    ASSERT_TRUE(step.Start());
+    ASSERT_TRUE(step.Run());
+    results.push_back(step.outputs["y"]);
+    results.back().resize(3);  // live
+    EXPECT_EQ(results.back(), results.front());
+  }
+}
+
 TEST(CpuExecutableTest, ARunAllocatesNothing) {
 #ifdef DI_SANITIZED
   GTEST_SKIP() << "allocations are not counted under a sanitizer";
 #endif
   for (const GraphMode mode : {GraphMode::kFull, GraphMode::kBreakable}) {
-    Step step(kBreaks, {.threads = 3, .isa = MachineIsas().back()});
+    Step step(kBreaks, {.threads = 3, .isa = MachineIsas().back(), .placement = Pinned(3)});
     FillBreaks(&step, mode);
     ASSERT_TRUE(step.Start());
     const backend::StepIo io = step.Io();

@@ -1,17 +1,15 @@
 #include "cpu/weights.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/parallel.h"
+#include "base/placement.h"
 #include "cpu/kernels/linear/linear.h"
 
 namespace deepinfer::cpu {
 namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
 
 // The same names may be packed from another encoding in another start (--dtype changes conversions).
 std::string KeyOf(const std::vector<std::string>& names, Encoding encoding) {
@@ -22,15 +20,24 @@ constexpr int64_t kPanelsPerThread = 16;  // at least
 
 using Sources = std::vector<const backend::WeightData*>;
 
-// Packs one panel of the stacked rows of `sources`. buffer: for rows that must be made.
-void PackPanel(Encoding encoding, const Sources& sources, int64_t columns, int64_t panel, std::byte* packed,
-               std::vector<std::byte>* buffer) {
-  const auto stride = static_cast<int64_t>(RowBytes(encoding, columns));
+// Of everything stacked.
+struct Stack {
+  Sources sources;
+  Encoding encoding = Encoding::kF32;
+  int64_t rows = 0;
+  int64_t columns = 0;
+
+  int64_t PanelBytes() const { return static_cast<int64_t>(PackedLinearBytes(encoding, kLinearGrain, columns)); }
+};
+
+// Packs one panel. buffer: for rows that must be made.
+void PackPanel(const Stack& stack, int64_t panel, std::byte* packed, std::vector<std::byte>* buffer) {
+  const auto stride = static_cast<int64_t>(RowBytes(stack.encoding, stack.columns));
   buffer->resize(static_cast<size_t>(kLinearGrain * stride));
   std::byte* made = buffer->data();
   std::vector<PackSegment> segments;
   int64_t first = 0;  // of the source's rows in the stack
-  for (const backend::WeightData* source : sources) {
+  for (const backend::WeightData* source : stack.sources) {
     const int64_t begin = std::max(panel * kLinearGrain - first, int64_t{0});
     const int64_t end = std::min((panel + 1) * kLinearGrain - first, source->shape[0]);
     first += source->shape[0];
@@ -43,7 +50,19 @@ void PackPanel(Encoding encoding, const Sources& sources, int64_t columns, int64
       segments.push_back({source->data + begin * stride, end - begin, stride});
     }
   }
-  PackPanels(encoding, segments, columns, packed + panel * PackedLinearBytes(encoding, kLinearGrain, columns), 0, 1);
+  PackPanels(stack.encoding, segments, stack.columns, packed + panel * stack.PanelBytes(), 0, 1);
+}
+
+// On `threads` of them at most.
+void PackAll(const Stack& stack, int threads, std::byte* packed) {
+  const int64_t panels = NumPanels(stack.rows);
+  const int parts = static_cast<int>(std::clamp<int64_t>(panels / kPanelsPerThread, 1, std::max(threads, 1)));
+  ParallelFor(parts, [&](int part) {
+    std::vector<std::byte> buffer;
+    for (int64_t panel = panels * part / parts; panel < panels * (part + 1) / parts; ++panel) {
+      PackPanel(stack, panel, packed, &buffer);
+    }
+  });
 }
 
 }  // namespace
@@ -75,7 +94,7 @@ Result<const backend::WeightData*> Weights::Source(const std::string& name) cons
   return &it->second;
 }
 
-Result<const void*> Weights::Packed(const std::vector<std::string>& names) {
+Result<const void*> Weights::Packed(const std::vector<std::string>& names, Share share) {
   DI_ASSIGN_OR_RETURN(const backend::WeightData* first, Source(names.front()));
   const std::string key = KeyOf(names, first->encoding);
   Entry* entry = nullptr;
@@ -86,47 +105,64 @@ Result<const void*> Weights::Packed(const std::vector<std::string>& names) {
     entry = slot.get();
   }
   const std::lock_guard<std::mutex> lock(entry->mutex);
-  if (entry->bytes.empty()) DI_RETURN_IF_ERROR(Pack(names, key, entry));
+  if (entry->bytes.empty()) DI_RETURN_IF_ERROR(Fill(names, key, share, entry));
   return entry->bytes.data();
 }
 
-Status Weights::Pack(const std::vector<std::string>& names, const std::string& key, Entry* entry) {
-  Sources sources;
-  int64_t rows = 0;
-  int64_t columns = 0;
-  Encoding encoding = Encoding::kF32;
+Status Weights::Fill(const std::vector<std::string>& names, const std::string& key, Share share, Entry* entry) {
+  Stack stack;
   for (const std::string& name : names) {
     DI_ASSIGN_OR_RETURN(const backend::WeightData* source, Source(name));
-    encoding = source->encoding;
-    columns = source->shape[1];
-    rows += source->shape[0];
-    sources.push_back(source);
+    stack.encoding = source->encoding;
+    stack.columns = source->shape[1];
+    stack.rows += source->shape[0];
+    stack.sources.push_back(source);
   }
-  const size_t bytes = PackedLinearBytes(encoding, rows, columns);
+  const size_t bytes = PackedLinearBytes(stack.encoding, stack.rows, stack.columns);
+  std::optional<std::span<const std::byte>> stored;
   if (blob_) {
-    auto stored = blob_->Get(key);
-    if (stored && stored->size() == bytes) {
-      entry->bytes = *stored;
-      return {};
+    if (auto found = blob_->Get(key)) stored = *found;
+    if (stored && stored->size() != bytes) {
+      SetProblem(fmt::format("{}: '{}' has {} bytes, not {}", file_, key, stored->size(), bytes));
+      stored.reset();
     }
-    if (stored) SetProblem(fmt::format("{}: '{}' has {} bytes, not {}", file_, key, stored->size(), bytes));
   }
-  const size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-  entry->memory.reset(static_cast<std::byte*>(std::aligned_alloc(bytes >= kHugePage ? kHugePage : 4096, rounded)));
-  if (entry->memory == nullptr) {
-    return MakeError(ErrorCode::kResourceExhausted, key, "no memory for {} packed bytes", bytes);
+  if (stored && placement_.nodes.empty()) {
+    entry->bytes = *stored;
+    return {};
   }
-  if (bytes >= kHugePage) ::madvise(entry->memory.get(), rounded, MADV_HUGEPAGE);
-  const int64_t panels = NumPanels(rows);
-  const int parts = static_cast<int>(std::clamp<int64_t>(panels / kPanelsPerThread, 1, std::max(threads_, 1)));
-  ParallelFor(parts, [&](int part) {
-    std::vector<std::byte> buffer;
-    for (int64_t panel = panels * part / parts; panel < panels * (part + 1) / parts; ++panel) {
-      PackPanel(encoding, sources, columns, panel, entry->memory.get(), &buffer);
-    }
-  });
-  entry->bytes = {entry->memory.get(), bytes};
+  DI_ASSIGN_OR_RETURN(entry->memory, Allocate(key, bytes, stack.PanelBytes(), share));
+  if (stored) {
+    CopyFromFile(*stored, entry->memory.data());
+  } else {
+    PackAll(stack, threads_, entry->memory.data());
+    entry->packed = true;
+  }
+  entry->bytes = {entry->memory.data(), bytes};
   return {};
+}
+
+Result<PageMemory> Weights::Allocate(const std::string& key, size_t bytes, int64_t panel_bytes, Share share) {
+  DI_ASSIGN_OR_RETURN(PageMemory memory, PageMemory::Allocate(key, static_cast<int64_t>(bytes)));
+  const auto size = static_cast<int64_t>(bytes);
+  const std::vector<PlacedRange> ranges =
+      share == Share::kFixed ? PlaceByMember(placement_, size, panel_bytes) : PlaceSpread(placement_, size);
+  if (const Status placed = PlacePages(memory.data(), ranges); !placed) {
+    TouchNear(placement_, memory.data(), ranges);
+    const std::lock_guard<std::mutex> lock(problem_mutex_);
+    placement_problem_ = placed.error().ToString();
+  }
+  return memory;
+}
+
+void Weights::CopyFromFile(std::span<const std::byte> stored, std::byte* to) const {
+  const size_t parts = static_cast<size_t>(std::max(threads_, 1));
+  ParallelFor(static_cast<int>(parts), [&](int part) {
+    const size_t begin = stored.size() * static_cast<size_t>(part) / parts;
+    const size_t end = stored.size() * static_cast<size_t>(part + 1) / parts;
+    std::memcpy(to + begin, stored.data() + begin, end - begin);
+  });
+  ForgetPages(stored);
 }
 
 Status Weights::MakeRows(const std::string& name) {
@@ -166,6 +202,11 @@ std::string Weights::file_problem() const {
   return file_problem_;
 }
 
+std::string Weights::placement_problem() const {
+  const std::lock_guard<std::mutex> lock(problem_mutex_);
+  return placement_problem_;
+}
+
 void Weights::SetProblem(std::string problem) {
   const std::lock_guard<std::mutex> lock(problem_mutex_);
   file_problem_ = std::move(problem);
@@ -185,7 +226,7 @@ Status Weights::Persist() {
   for (const auto& [key, entry] : Entries()) {
     const std::lock_guard<std::mutex> lock(entry->mutex);
     if (entry->bytes.empty()) continue;
-    fresh = fresh || entry->memory != nullptr;
+    fresh = fresh || entry->packed;
     blobs.push_back({key, entry->bytes});
   }
   if (!fresh) return {};

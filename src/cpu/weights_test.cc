@@ -1,11 +1,13 @@
 #include "cpu/weights.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <random>
 #include <thread>
 
 #include "backend/test_util.h"
+#include "base/placement.h"
 #include "cpu/kernels/linear/linear.h"
 #include "cpu/test_util.h"
 
@@ -224,6 +226,75 @@ TEST(WeightsTest, AMissingTensorIsNamedAndCanBeAskedForAgain) {
     EXPECT_EQ(packed.error().where, "c");
   }
   ASSERT_TRUE(weights.Persist()) << "without a file there is nothing to do";
+}
+
+// A team with a member on each memory node of this machine; where there is one node only, both are there.
+TeamPlacement OneMemberPerNode() {
+  TeamPlacement placement;
+  const Machine machine = ReadMachine("", AffinityCpus());
+  for (const int node : machine.memory_nodes) {
+    MemoryNode& each = placement.nodes.emplace_back();
+    each.id = node;
+    for (const Cpu& cpu : machine.cpus) {
+      if (cpu.node == node) each.cpus.push_back(cpu.id);
+    }
+    placement.node_of.push_back(node);
+  }
+  if (placement.nodes.size() == 1) placement.node_of.resize(2, placement.nodes[0].id);
+  return placement;
+}
+
+// Packed and copied from a file alike: each page of a weight lies on the node of the member that reads it, the bytes
+// are the same, and nothing is written to the file a second time.
+TEST(WeightsTest, PlacedWeightsLieNearTheirReaders) {
+  const TeamPlacement placement = OneMemberPerNode();
+  if (placement.nodes.empty()) GTEST_SKIP() << "this system does not say which nodes it has";
+  constexpr int64_t kManyRows = 16384;
+  const Source source(1, kManyRows);
+  TempDir dir;
+  const std::string file = dir.path() + "/w";
+  const int64_t bytes = static_cast<int64_t>(PackedLinearBytes(Encoding::kQ8_0, 2 * kManyRows, kColumns));
+  const int64_t panel = static_cast<int64_t>(PackedLinearBytes(Encoding::kQ8_0, kLinearGrain, kColumns));
+  Weights plain(2);
+  plain.SetSource(source.map);
+  const void* want = *plain.Packed({"a", "b"});
+  for (const bool from_file : {false, true}) {
+    SCOPED_TRACE(from_file ? "from a file" : "packed");
+    Weights weights(2, placement);
+    weights.SetSource(source.map);
+    weights.OpenFile(file, "id");
+    EXPECT_EQ(weights.file_problem(), "");
+    const auto* packed = static_cast<const std::byte*>(*weights.Packed({"a", "b"}));
+    EXPECT_EQ(std::memcmp(packed, want, static_cast<size_t>(bytes)), 0);
+    const auto nodes = NodesOfPages(packed, bytes);
+    if (!nodes) GTEST_SKIP() << nodes.error().ToString();
+    for (const PlacedRange& range : PlaceByMember(placement, bytes, panel)) {
+      for (int64_t at = range.begin; at < range.end; at += PageSize()) {
+        ASSERT_EQ((*nodes)[static_cast<size_t>(at / PageSize())], range.nodes[0]) << at;
+      }
+    }
+    std::filesystem::remove(file);
+    ASSERT_TRUE(weights.Persist());
+    EXPECT_EQ(std::filesystem::exists(file), !from_file);
+  }
+}
+
+TEST(WeightsTest, WeightsWithoutFixedReadersAreSpread) {
+  const TeamPlacement placement = OneMemberPerNode();
+  if (placement.nodes.empty()) GTEST_SKIP() << "this system does not say which nodes it has";
+  constexpr int64_t kManyRows = 65536;
+  const Source source(1, kManyRows);
+  const int64_t bytes = static_cast<int64_t>(PackedLinearBytes(Encoding::kQ8_0, 2 * kManyRows, kColumns));
+  Weights weights(2, placement);
+  weights.SetSource(source.map);
+  const auto* packed = static_cast<const std::byte*>(*weights.Packed({"a", "b"}, Share::kMoving));
+  const auto nodes = NodesOfPages(packed, bytes);
+  if (!nodes) GTEST_SKIP() << nodes.error().ToString();
+  const int64_t share = static_cast<int64_t>(nodes->size() / placement.nodes.size());
+  for (const MemoryNode& node : placement.nodes) {
+    const int64_t pages = std::count(nodes->begin(), nodes->end(), node.id);
+    EXPECT_LE(std::abs(pages - share), (int64_t{2} << 20) / PageSize()) << node.id;
+  }
 }
 
 // Two backends of different instruction sets: each packs what it needs, writes the shared file, and a third starts from

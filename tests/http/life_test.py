@@ -347,7 +347,8 @@ class Life(Case):
     def test_dry_run(self):
         done = subprocess.run([PROGRAM, "serve", *self.model, *self.ARGUMENTS, "--dry-run"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for words in ("weights", "KV cache and states", "step buffers", "largest context that fits", "4096 tokens", "4000 tokens"):
+        for words in ("weights", "KV cache and states", "step buffers", "largest context that fits", "4096 tokens", "4000 tokens",
+                      " thread", "pinned", " memory node"):
             self.assertIn(words, done.stdout)
         much = subprocess.run([PROGRAM, "serve", *self.model, "--kv-cache-memory", "900G", "--dry-run"], capture_output=True, text=True)
         self.assertEqual(much.returncode, 1)

@@ -30,7 +30,9 @@ Status GatedProduct::Init(const LowerContext& c, ir::ValueId gate, ir::ValueId u
     Factor& factor = factors_[i];
     factor.kernel = choice.kernel;
     factor.order = source->order;
-    DI_ASSIGN_OR_RETURN(const void* packed, c.weights->Packed({name}));
+    // Of several stacked, which ones are read, and by whom, is known in the step.
+    const Share share = source->shape[0] == n ? Share::kFixed : Share::kMoving;
+    DI_ASSIGN_OR_RETURN(const void* packed, c.weights->Packed({name}, share));
     factor.packed = static_cast<const std::byte*>(packed);
     if (i == 1 && choice.kernel == factors_[0].kernel) continue;
     kernel += (i == 0 ? "" : " + ") + std::string(choice.kernel->name);

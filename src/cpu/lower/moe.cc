@@ -40,7 +40,7 @@ class MoeLaunch : public Launch {
                        source->order != nullptr ? " and inputs in another order" : "");
     }
     down_ = choice.kernel;
-    DI_ASSIGN_OR_RETURN(const void* packed, c.weights->Packed({name}));
+    DI_ASSIGN_OR_RETURN(const void* packed, c.weights->Packed({name}, Share::kMoving));
     down_packed_ = static_cast<const std::byte*>(packed);
     kernel = "moe." + gated_.kernel + " + " + down_->name;
     reason = gated_.reason + " + " + choice.reason;

@@ -16,6 +16,7 @@
 
 #include "base/cpu_features.h"
 #include "base/half.h"
+#include "base/team_plan.h"
 #include "base/thread_team.h"
 #include "cpu/kernels/attention/attention.h"
 
@@ -176,7 +177,7 @@ double Median(std::vector<double> values) {
 }
 
 int Main(int argc, char** argv) {
-  const int threads = argc > 1 ? std::atoi(argv[1]) : ChooseDefaultThreads().count;
+  const int threads = argc > 1 ? std::atoi(argv[1]) : PlanTeam({}).threads;
   const auto isa_or = SelectIsa(argc > 2 ? argv[2] : "");
   if (!isa_or) {
     std::fprintf(stderr, "%s\n", isa_or.error().ToString().c_str());
