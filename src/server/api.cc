@@ -239,6 +239,8 @@ ApiResult<Answer> Api::Version(const HttpRequest&) const {
 }
 
 ApiResult<Answer> Api::MetricsText(const HttpRequest&) const {
+  const ServedModel* model = model_;
+  if (model != nullptr && model->grammars != nullptr) metrics_.OnGrammars(model->grammars->cache_stats());
   return Text("text/plain; version=0.0.4; charset=utf-8", metrics_.Expose());
 }
 

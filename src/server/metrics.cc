@@ -31,6 +31,10 @@ double Seconds(engine::Clock::time_point from, engine::Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+void Grow(Counter& counter, int64_t now, int64_t before) {
+  if (now > before) counter.Increment(static_cast<double>(now - before));
+}
+
 // vLLM's word for how a request ended.
 const char* FinishedReason(engine::FinishReason reason) {
   switch (reason) {
@@ -107,10 +111,15 @@ struct Metrics::State {
                                  "Time of a step outside the model: planning and delivering.", kHost);
   Histogram& fill = AddHistogram("deepinfer:bucket_fill", "Live tokens of a step as a share of its bucket.", kFill);
   Counter& nan_rows = AddCounter("deepinfer:nan_rows_total", "Requests that ended because their logits held a NaN.");
+  Counter& grammar_hits =
+      AddCounter("deepinfer:grammar_cache_hits_total", "Grammars of requests that were compiled already.");
+  Counter& grammar_misses =
+      AddCounter("deepinfer:grammar_cache_misses_total", "Grammars of requests that had to be compiled.");
   prometheus::Family<Counter>& responses = AddFamily("deepinfer:http_responses_total", "HTTP responses by status.");
 
-  std::mutex mutex;  // of `last`
+  std::mutex mutex;  // of what was seen last
   engine::EngineStats last;
+  text::GrammarCacheStats last_grammars;
 };
 
 Metrics::Metrics(const std::string& model_name) : state_(std::make_unique<State>(model_name)) {
@@ -135,21 +144,18 @@ void Metrics::OnReady(int64_t block_size, int64_t kv_blocks) {
 void Metrics::OnStep(const engine::EngineStats& stats) {
   State& state = *state_;
   const std::lock_guard lock(state.mutex);
-  const auto grow = [](Counter& counter, int64_t now, int64_t before) {
-    if (now > before) counter.Increment(static_cast<double>(now - before));
-  };
   state.running.Set(static_cast<double>(stats.running));
   state.waiting.Set(static_cast<double>(stats.waiting));
   const double usage =
       stats.kv_blocks > 0 ? static_cast<double>(stats.kv_blocks_used) / static_cast<double>(stats.kv_blocks) : 0;
   state.kv_usage.Set(usage);
   state.gpu_usage.Set(usage);
-  grow(state.prefix_queries, stats.prefix_queries, state.last.prefix_queries);
-  grow(state.prefix_hits, stats.prefix_hits, state.last.prefix_hits);
-  grow(state.preemptions, stats.preemptions, state.last.preemptions);
-  grow(state.prompt_tokens, stats.prompt_tokens, state.last.prompt_tokens);
-  grow(state.generation_tokens, stats.generated_tokens, state.last.generated_tokens);
-  grow(state.nan_rows, stats.nan_rows, state.last.nan_rows);
+  Grow(state.prefix_queries, stats.prefix_queries, state.last.prefix_queries);
+  Grow(state.prefix_hits, stats.prefix_hits, state.last.prefix_hits);
+  Grow(state.preemptions, stats.preemptions, state.last.preemptions);
+  Grow(state.prompt_tokens, stats.prompt_tokens, state.last.prompt_tokens);
+  Grow(state.generation_tokens, stats.generated_tokens, state.last.generated_tokens);
+  Grow(state.nan_rows, stats.nan_rows, state.last.nan_rows);
   state.compiles.Set(static_cast<double>(stats.compiles_after_ready));
   if (stats.bucket_tokens > state.last.bucket_tokens) {
     state.step_tokens.Observe(static_cast<double>(stats.last_live_tokens));
@@ -186,6 +192,16 @@ void Metrics::OnFinish(const engine::FinishEvent& event) {
 
 void Metrics::OnResponse(int status) {
   state_->responses.Add(state_->With("status", std::to_string(status))).Increment();
+}
+
+void Metrics::OnGrammars(const text::GrammarCacheStats& stats) {
+  const std::lock_guard lock(state_->mutex);
+  text::GrammarCacheStats& last = state_->last_grammars;
+  Grow(state_->grammar_hits, stats.hits, last.hits);
+  Grow(state_->grammar_misses, stats.misses, last.misses);
+  // Two that ask at once may come here in another order.
+  last.hits = std::max(last.hits, stats.hits);
+  last.misses = std::max(last.misses, stats.misses);
 }
 
 std::string Metrics::Expose() const {

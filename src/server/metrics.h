@@ -7,6 +7,7 @@
 
 #include "engine/engine_stats.h"
 #include "engine/request.h"
+#include "text/grammar_cache.h"
 
 namespace deepinfer::server {
 
@@ -23,6 +24,8 @@ class Metrics {
   void OnTokenGap(double seconds);
   void OnFinish(const engine::FinishEvent& event);
   void OnResponse(int status);
+  // Before they are shown: counters of the model's compiled grammars.
+  void OnGrammars(const text::GrammarCacheStats& stats);
 
   std::string Expose() const;
 

@@ -364,7 +364,8 @@ class Life(Case):
                      "inter_token_latency_seconds_bucket", "time_per_output_token_seconds_bucket", "e2e_request_latency_seconds_sum",
                      "request_queue_time_seconds_count", "request_prompt_tokens_bucket", "iteration_tokens_total_sum", "cache_config_info"):
             self.assertRegex(text, rf'\nvllm:{name}{{[^}}]*model_name="scripted"')
-        for name in ("compiles_after_ready", "step_host_overhead_seconds_count", "bucket_fill_bucket", "nan_rows_total", "http_responses_total"):
+        for name in ("compiles_after_ready", "step_host_overhead_seconds_count", "bucket_fill_bucket", "nan_rows_total", "grammar_cache_hits_total",
+                     "grammar_cache_misses_total", "http_responses_total"):
             self.assertRegex(text, rf"\ndeepinfer:{name}{{")
         for reason in ("stop", "length", "abort", "error"):
             self.assertRegex(text, rf'\nvllm:request_success_total{{[^}}]*finished_reason="{reason}"')
