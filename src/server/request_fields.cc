@@ -57,7 +57,7 @@ ApiStatus OnlyBool(const Json& value, const std::string& name, Request*) {
 }
 
 ApiStatus OnlyEmpty(const Json& value, const std::string& name, Request*) {
-  return Only((value.is_structured() || value.is_string()) && value.empty(), name, "null or an empty value");
+  return Only(value == "" || (value.is_structured() && value.empty()), name, "null or an empty value");
 }
 
 ApiStatus Nothing(const Json&, const std::string& name, Request*) {
