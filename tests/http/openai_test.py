@@ -134,7 +134,7 @@ class Real(unittest.TestCase):
             self.assertEqual([list(report)[0] for report in rest], [str(i) for i in ids[1:]])
             for n, (token, report) in enumerate(zip(ids[1:], rest), start=1):
                 self.assertEqual(report[str(token)]["logprob"], echoed.token_logprobs[n])
-                self.assertEqual({r["decoded_token"]: r["logprob"] for r in report.values()}, echoed.top_logprobs[n])
+                self.assertEqual(sorted(r["logprob"] for r in report.values()), sorted(echoed.top_logprobs[n].values()))
                 by_rank = sorted(report.values(), key=lambda r: r["rank"])
                 self.assertEqual([r["rank"] for r in by_rank][:5], [1, 2, 3, 4, 5])
                 self.assertEqual([r["logprob"] for r in by_rank], sorted((r["logprob"] for r in by_rank), reverse=True))
