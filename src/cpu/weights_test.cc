@@ -282,7 +282,7 @@ TEST(WeightsTest, PlacedWeightsLieNearTheirReaders) {
 TEST(WeightsTest, WeightsWithoutFixedReadersAreSpread) {
   const TeamPlacement placement = OneMemberPerNode();
   if (placement.nodes.empty()) GTEST_SKIP() << "this system does not say which nodes it has";
-  constexpr int64_t kManyRows = 65536;
+  constexpr int64_t kManyRows = 32768;
   const Source source(1, kManyRows);
   const int64_t bytes = static_cast<int64_t>(PackedLinearBytes(Encoding::kQ8_0, 2 * kManyRows, kColumns));
   Weights weights(2, placement);
