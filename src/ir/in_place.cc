@@ -7,6 +7,7 @@ std::vector<InPlace> InPlaceOf(const Node& node) {
     case Op::kIndexPut:
       return {{0, 0}};
     case Op::kRopeKvWrite:
+      if (node.results.size() == 5) return {{7, 1}, {8, 2}, {9, 3}, {10, 4}};
       return {{7, 1}, {8, 2}};
     case Op::kCustomCall: {
       std::vector<InPlace> all;

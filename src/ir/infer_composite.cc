@@ -185,10 +185,15 @@ Result<Types> InferSlotIndices(const InferContext& c) {
 }
 
 // rope_kv_write(q [T,Hq,D], k [T,H,D], v [T,H,D], cos f32[T,h], sin f32[T,h], block i32[T], offset i32[T],
-// k_cache [N,H,B,D], v_cache [N,H,B,D], norm weights [D] of q and k?) {interleaved, eps, offset} -> turned q, both
-// caches
+// k_cache [N,H,B,D], v_cache [N,H,B,D], k_scales f32[N,H,B,1], v_scales f32[N,H,B,1] if the caches are i8, norm weights
+// [D] of q and k?) {interleaved, eps, offset} -> turned q, both caches, and both scales
 Result<Types> InferRopeKvWrite(const InferContext& c) {
-  if (c.operands.size() == 10) return TypeError(c, "needs the norms of both q and k or none");
+  const bool scaled = c.operands[7].dtype == DType::kI8;
+  const size_t norms = scaled ? 11 : 9;
+  if (c.operands.size() < norms) return TypeError(c, "a cache of i8 needs the scales of K and of V");
+  if (c.operands.size() != norms && c.operands.size() != norms + 2) {
+    return TypeError(c, "needs the norms of both q and k or none");
+  }
   for (const size_t i : {size_t{0}, size_t{1}}) DI_RETURN_IF_ERROR(ExpectFloat(c, i));
   DI_RETURN_IF_ERROR(ExpectRank(c, 0, 3));
   DI_RETURN_IF_ERROR(ExpectRank(c, 3, 2));
@@ -209,11 +214,15 @@ Result<Types> InferRopeKvWrite(const InferContext& c) {
                      ToString(q));
   }
   DI_RETURN_IF_ERROR(Expect(c, 8, cache));
-  for (size_t i = 9; i < c.operands.size(); ++i) {
+  for (size_t i = norms; i < c.operands.size(); ++i) {
     DI_RETURN_IF_ERROR(ExpectFloat(c, i));
     DI_RETURN_IF_ERROR(Expect(c, i, Type(c.operands[i].dtype, {width})));
   }
-  return Types{q, cache, c.operands[8]};
+  if (!scaled) return Types{q, cache, cache};
+  Type scales = cache.WithDType(DType::kF32);
+  scales.dims.back() = Dim(1);
+  for (const size_t i : {size_t{9}, size_t{10}}) DI_RETURN_IF_ERROR(Expect(c, i, scales));
+  return Types{q, cache, cache, scales, scales};
 }
 
 // quantise_rows(x [..., D]) {dtype: f8e4m3fn, scale} -> f8e4m3fn [..., D]: x / scale, saturated

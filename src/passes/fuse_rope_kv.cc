@@ -1,6 +1,7 @@
-// Rotation of q and k (after their norms, where a model has them) and the writes of K and V that an attention reads
-// become rope_kv_write, where the backend has a kernel for that.
+// Rotation of q and k (after their norms, where a model has them) and the writes of K and V that an attention reads,
+// converted or quantised on the way, become rope_kv_write, where the backend has a kernel for that.
 #include <algorithm>
+#include <optional>
 
 #include "ir/in_place.h"
 #include "passes/pass.h"
@@ -35,28 +36,58 @@ class RopeKvFuser {
   // The same, but only where nobody else reads the value.
   const ir::Node* TakeOnly(ir::ValueId value, ir::Op op) { return uses_[value] == 1 ? Take(value, op) : nullptr; }
 
-  // What is written into a cache, before it was converted to the cache's type.
-  ir::ValueId RowsOf(const ir::Node& write) {
-    const ir::Node* convert = TakeOnly(write.operands.back(), ir::Op::kConvert);
-    return convert == nullptr ? write.operands.back() : convert->operands[0];
+  // What is written into a cache, before it was converted or quantised to the cache's type; `scales`: the write of what
+  // the rows of a cache of i8 are multiplied by.
+  std::optional<ir::ValueId> RowsOf(const ir::Node& write, const ir::Node* scales) {
+    if (SizeOf(f_.TypeOf(write.results[0]).dtype) > 1) {
+      const ir::Node* convert = TakeOnly(write.operands.back(), ir::Op::kConvert);
+      return convert == nullptr ? write.operands.back() : convert->operands[0];
+    }
+    const ir::Node* quantise = TakeOnly(write.operands.back(), ir::Op::kQuantiseRows);
+    if (quantise == nullptr || quantise->results[0] != write.operands.back()) return std::nullopt;
+    if (quantise->Float("scale", 1) != 1) return std::nullopt;
+    if (scales != nullptr && (quantise->results[1] != scales->operands.back() || uses_[quantise->results[1]] != 1)) {
+      return std::nullopt;
+    }
+    return quantise->operands[0];
+  }
+
+  // The writes of K and V, and of their scales, into the same places of their caches; empty if they are not that.
+  std::vector<const ir::Node*> TakeWrites(const ir::Node& attention) {
+    std::vector<ir::ValueId> states = {attention.operands[1], attention.operands[2]};
+    if (f_.TypeOf(states[0]).dtype == DType::kI8) {
+      states.insert(states.end(), {attention.operands[6], attention.operands[7]});
+    }
+    std::vector<const ir::Node*> writes;
+    for (const ir::ValueId state : states) {
+      writes.push_back(Take(state, ir::Op::kIndexPut));
+      if (writes.back() == nullptr || !SamePlaces(*writes[0], *writes.back())) return {};
+    }
+    return writes;
   }
 
   bool Fuse(const ir::Node& attention) {
     parts_.clear();
     const ir::Node* q = TakeOnly(attention.operands[0], ir::Op::kRope);
-    const ir::Node* k_write = Take(attention.operands[1], ir::Op::kIndexPut);
-    const ir::Node* v_write = Take(attention.operands[2], ir::Op::kIndexPut);
-    if (q == nullptr || k_write == nullptr || v_write == nullptr || !SamePlaces(*k_write, *v_write)) return false;
-    const ir::Node* k = TakeOnly(RowsOf(*k_write), ir::Op::kRope);
+    const std::vector<const ir::Node*> writes = TakeWrites(attention);
+    if (q == nullptr || writes.empty()) return false;
+    const bool scaled = writes.size() == 4;
+    const std::optional<ir::ValueId> keys = RowsOf(*writes[0], scaled ? writes[2] : nullptr);
+    const std::optional<ir::ValueId> values = RowsOf(*writes[1], scaled ? writes[3] : nullptr);
+    if (!keys || !values) return false;
+    const ir::Node* k = TakeOnly(*keys, ir::Op::kRope);
     if (k == nullptr || !SameRotation(*q, *k)) return false;
     ir::Node fused;
     fused.op = ir::Op::kRopeKvWrite;
-    fused.operands = {q->operands[0],       k->operands[0],       RowsOf(*v_write),
-                      q->operands[1],       q->operands[2],       k_write->operands[1],
-                      k_write->operands[2], k_write->operands[0], v_write->operands[0]};
+    fused.operands = {q->operands[0],         k->operands[0],        *values, q->operands[1], q->operands[2],
+                      writes[0]->operands[1], writes[0]->operands[2]};
     fused.attrs = q->attrs;
+    fused.results = {q->results[0]};
+    for (const ir::Node* write : writes) {
+      fused.operands.push_back(write->operands[0]);
+      fused.results.push_back(write->results[0]);
+    }
     TakeNorms(&fused);
-    fused.results = {q->results[0], k_write->results[0], v_write->results[0]};
     const int last = *std::max_element(parts_.begin(), parts_.end());
     if (!MayMove(fused, last) || !context_.claims || !context_.claims(f_, fused)) return false;
     for (const int part : parts_) dead_[part] = true;

@@ -60,6 +60,70 @@ TEST(FuseRopeKvTest, NormsAndConversionsJoin) {
       kClaimsAll);
 }
 
+// Codes of 8 bits: quantise_rows joins where its scale is the only one, and with a cache of i8 the scales' writes too.
+TEST(FuseRopeKvTest, QuantisedRowsJoin) {
+  const std::string rotations = R"(  %14 = rope(%0, %3, %4) : bf16[T:2,4,8]
+  %15 = rope(%1, %3, %4) : bf16[T:2,2,8]
+)";
+  const auto f8 = [&](const std::string& attrs) {
+    return rotations + "  %16 = quantise_rows(%15) {" + attrs + R"(} : f8e4m3fn[T:2,2,8]
+  %17 = index_put(%12, %5, %6, %16) {dims = [0, 2]} : f8e4m3fn[3,2,4,8]
+  %18 = quantise_rows(%2) {dtype = "f8e4m3fn"} : f8e4m3fn[T:2,2,8]
+  %19 = index_put(%13, %5, %6, %18) {dims = [0, 2]} : f8e4m3fn[3,2,4,8]
+  %20 = paged_attention(%14, %17, %19, %7, %8, %9) {scale = 1.0} : bf16[T:2,4,8]
+)";
+  };
+  const std::string outputs = R"("y" %20, "kc" %17, "vc" %19)";
+  ExpectPass(
+      FuseRopeKv, Step("f8e4m3fn", f8("dtype = \"f8e4m3fn\""), outputs),
+      Step(
+          "f8e4m3fn",
+          R"(  %14, %15, %16 = rope_kv_write(%0, %1, %2, %3, %4, %5, %6, %12, %13) : bf16[T:2,4,8], f8e4m3fn[3,2,4,8], f8e4m3fn[3,2,4,8]
+  %17 = paged_attention(%14, %15, %16, %7, %8, %9) {scale = 1.0} : bf16[T:2,4,8]
+)",
+          R"("y" %17, "kc" %15, "vc" %16)"),
+      kClaimsAll);
+  ExpectUnchanged(FuseRopeKv, Step("f8e4m3fn", f8("dtype = \"f8e4m3fn\", scale = 0.5"), outputs), kClaimsAll);
+}
+
+// As `Step`, with the scales %14 and %15 of a cache of i8; values of the body start at %16.
+std::string I8Step(const std::string& body, const std::string& outputs) {
+  std::string step = Step("i8", body, outputs);
+  const std::string caches = "%13: state \"vc\" i8[3,2,4,8]", aliases = "alias 1 -> 12, 2 -> 13";
+  step.insert(step.find(caches) + caches.size(), ", %14: state \"ks\" f32[3,2,4,1], %15: state \"vs\" f32[3,2,4,1]");
+  step.insert(step.find(aliases) + aliases.size(), ", 3 -> 14, 4 -> 15");
+  return step;
+}
+
+TEST(FuseRopeKvTest, ACacheOfI8BringsItsScales) {
+  const auto unfused = [](const std::string& k_scales) {
+    return I8Step(R"(  %16 = rms_norm(%0, %10) {eps = 1e-06} : bf16[T:2,4,8]
+  %17 = rms_norm(%1, %11) {eps = 1e-06} : bf16[T:2,2,8]
+  %18 = rope(%16, %3, %4) : bf16[T:2,4,8]
+  %19 = rope(%17, %3, %4) : bf16[T:2,2,8]
+  %20, %21 = quantise_rows(%19) {dtype = "i8"} : i8[T:2,2,8], f32[T:2,2,1]
+  %22 = index_put(%12, %5, %6, %20) {dims = [0, 2]} : i8[3,2,4,8]
+  %23, %24 = quantise_rows(%2) {dtype = "i8"} : i8[T:2,2,8], f32[T:2,2,1]
+  %25 = index_put(%14, %5, %6, )" +
+                      k_scales +
+                      R"() {dims = [0, 2]} : f32[3,2,4,1]
+  %26 = index_put(%13, %5, %6, %23) {dims = [0, 2]} : i8[3,2,4,8]
+  %27 = index_put(%15, %5, %6, %24) {dims = [0, 2]} : f32[3,2,4,1]
+  %28 = paged_attention(%18, %22, %26, %7, %8, %9, %25, %27) {scale = 1.0} : bf16[T:2,4,8]
+)",
+                  R"("y" %28, "kc" %22, "vc" %26, "ks" %25, "vs" %27)");
+  };
+  ExpectPass(
+      FuseRopeKv, unfused("%21"),
+      I8Step(
+          R"(  %16, %17, %18, %19, %20 = rope_kv_write(%0, %1, %2, %3, %4, %5, %6, %12, %13, %14, %15, %10, %11) {eps = 1e-06} : bf16[T:2,4,8], i8[3,2,4,8], i8[3,2,4,8], f32[3,2,4,1], f32[3,2,4,1]
+  %21 = paged_attention(%16, %17, %18, %7, %8, %9, %19, %20) {scale = 1.0} : bf16[T:2,4,8]
+)",
+          R"("y" %21, "kc" %17, "vc" %18, "ks" %19, "vs" %20)"),
+      kClaimsAll);
+  ExpectUnchanged(FuseRopeKv, unfused("%24"), kClaimsAll);  // the scales of other rows
+}
+
 TEST(FuseRopeKvTest, ANormOfQAloneStaysBeforeIt) {
   const std::string norm = "  %14 = rms_norm(%0, %10) {eps = 1e-06} : bf16[T:2,4,8]\n";
   ExpectPass(

@@ -267,7 +267,8 @@ void RecordMoe(const Problem& p, Recorder* r) {
          slack);
 }
 
-// Slots are distinct; the cache keeps what nobody writes. Bounds are those of the norm and of the rotation.
+// Slots are distinct; the cache keeps what nobody writes. Bounds are those of the norm and of the rotation; codes of 8
+// bits, which jump, are compared exactly where norm and rotation are exact, and not where they are another compiler's.
 void RecordRopeKvWrite(const Problem& p, Recorder* r) {
   const Rows rows = TokenRows(p, r);
   const Dim tokens(rows.all, DimTag::kTokens);
@@ -301,16 +302,26 @@ void RecordRopeKvWrite(const Problem& p, Recorder* r) {
   slack.exact = false;
   slack.absolute = {2 * off * rotation + 4 * kHalfUlp * largest * rotation + UlpOf(p.dtype) * 2 * largest * rotation};
   const Type cache(kv, {blocks, heads, block, d});
-  const Value k_cache = r->State("k_cache", cache, RandomBytes(cache, 1, &r->random()), slack, slack);
+  const bool coded = SizeOf(kv) == 1;
+  const Slack compiled = coded ? Within(0, {std::numeric_limits<double>::infinity()}) : slack;
+  const Slack exact_keys = coded ? Slack() : slack;
+  const Value k_cache = r->State("k_cache", cache, RandomBytes(cache, 1, &r->random()), compiled, exact_keys);
   const Value v_cache = r->State("v_cache", cache, RandomBytes(cache, 1, &r->random()));
   std::vector<Value> operands = {
       q, k, v, cos, sin, r->Ints("block", {tokens}, block_of), r->Ints("offset", {tokens}, offset), k_cache, v_cache};
+  std::vector<Value> states = {k_cache, v_cache};
+  if (kv == DType::kI8) {
+    Type scales = cache.WithDType(DType::kF32);
+    scales.dims.back() = Dim(1);
+    states.push_back(r->State("k_scales", scales, RandomBytes(scales, 1, &r->random()), compiled, exact_keys));
+    states.push_back(r->State("v_scales", scales, RandomBytes(scales, 1, &r->random())));
+    operands.insert(operands.end(), states.begin() + 2, states.end());
+  }
   operands.insert(operands.end(), norms.begin(), norms.end());
   const std::vector<Value> results = r->b().EmitAll(
       p.op, operands, {{"interleaved", int64_t{p.Has("interleaved")}}, {"eps", 1e-5}, {"offset", p.Float("shift", 0)}});
   r->Out(results[0], slack);
-  r->Mutated(results[1], k_cache);
-  r->Mutated(results[2], v_cache);
+  for (size_t i = 0; i < states.size(); ++i) r->Mutated(results[1 + i], states[i]);
 }
 
 void RecordSlots(const Problem& p, Recorder* r) {

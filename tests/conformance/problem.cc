@@ -132,6 +132,11 @@ void AddLayers(List* list) {
     list->Each(kFloats, "rope_kv_write {} t=1 heads=1 group=1 d=21 half=5 interleaved" + cache);
     list->Each(kFloats, "rope_kv_write {} t=5 live=4 heads=2 group=2 d=32 half=16 norm shift=1" + cache);
   }
+  for (const char* kv : {"f8e4m3fn", "i8"}) {
+    const std::string cache = std::string(" kv=") + kv;
+    list->Each(kFloats, "rope_kv_write {} t=9 live=7 heads=2 group=3 d=64 half=32" + cache);
+    list->Each(kFloats, "rope_kv_write {} t=3 live=2 heads=3 group=1 d=21 half=5 interleaved" + cache);
+  }
   list->lines.push_back("rope_kv_write f16 t=3 live=2 decomposed");
   list->lines.push_back("paged_slot_indices t=40 live=33 block_size=16 blocks=9");
   list->lines.push_back("paged_slot_indices t=3 block_size=1 blocks=3");

@@ -97,11 +97,14 @@ bool CanLowerMoe(const ir::Function& f, const ir::Node& node) {
 }
 
 bool CanLowerRopeKvWrite(const ir::Function& f, const ir::Node& node, Isa isa) {
-  for (size_t i = 9; i < node.operands.size(); ++i) {
-    if (!IsF32Vector(f, node.operands[i])) return false;
-  }
   const DType activation = f.TypeOf(node.operands[0]).dtype;
   const DType cache = f.TypeOf(node.operands[7]).dtype;
+  for (size_t i = cache == DType::kI8 ? 11 : 9; i < node.operands.size(); ++i) {
+    if (!IsF32Vector(f, node.operands[i])) return false;
+  }
+  if (SizeOf(cache) == 1) {
+    return IsActivation(activation) && ChooseQuantiseRows(isa, activation, cache).run != nullptr;
+  }
   return IsActivation(activation) && ChooseIndexPut(isa, activation, cache).paged != nullptr;
 }
 

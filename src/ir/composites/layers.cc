@@ -144,17 +144,27 @@ Values DecomposeGatedLinear(Builder& b, const Node& node, const Values& v) {
   return DecomposeGlu(b, node, {gate, up});
 }
 
-// Operands: q, k, v, cos, sin, block, offset, K and V cache, and the norms' weights of q and k, if they are normalised.
+// Operands: q, k, v, cos, sin, block, offset, K and V cache, their scales if they are i8, and the norms' weights of q
+// and k, if they are normalised.
 Values DecomposeRopeKvWrite(Builder& b, const Node& node, const Values& v) {
-  const bool norm = v.size() == 11;
-  const Value q = norm ? Normalise(b, v[0], v[9], node) : v[0];
-  const Value k = norm ? Normalise(b, v[1], v[10], node) : v[1];
-  const auto write = [&](Value cache, Value rows) {
-    return b.Emit(Op::kIndexPut, {cache, v[5], v[6], b.Convert(rows, b.TypeOf(cache).dtype)},
-                  {{"dims", std::vector<int64_t>{0, 2}}});
+  const DType cache = b.TypeOf(v[7]).dtype;
+  const bool scaled = cache == DType::kI8;
+  const size_t norms = scaled ? 11 : 9;
+  const bool norm = v.size() > norms;
+  const Value q = norm ? Normalise(b, v[0], v[norms], node) : v[0];
+  const Value k = norm ? Normalise(b, v[1], v[norms + 1], node) : v[1];
+  Node quantise;
+  quantise.attrs = {{"dtype", std::string(ToString(cache))}};
+  const auto rows_of = [&](Value rows) -> Values {
+    return SizeOf(cache) == 1 ? DecomposeQuantiseRows(b, quantise, {rows}) : Values{b.Convert(rows, cache)};
+  };
+  const auto write = [&](Value state, Value rows) {
+    return b.Emit(Op::kIndexPut, {state, v[5], v[6], rows}, {{"dims", std::vector<int64_t>{0, 2}}});
   };
   const Value turned = DecomposeRope(b, node, {q, v[3], v[4]})[0];
-  return {turned, write(v[7], DecomposeRope(b, node, {k, v[3], v[4]})[0]), write(v[8], v[2])};
+  const Values keys = rows_of(DecomposeRope(b, node, {k, v[3], v[4]})[0]), values = rows_of(v[2]);
+  if (!scaled) return {turned, write(v[7], keys[0]), write(v[8], values[0])};
+  return {turned, write(v[7], keys[0]), write(v[8], values[0]), write(v[9], keys[1]), write(v[10], values[1])};
 }
 
 }  // namespace deepinfer::ir::internal
