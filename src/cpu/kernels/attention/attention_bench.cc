@@ -1,7 +1,7 @@
-// Times paged attention: decode by context and KV type, as bytes of K and V a second beside a plain read of the same
-// bytes, and prefill in GF/s. attention_bench [threads [isa [rounds [heads kv_heads head_size [type]]]]]; the default
-// shape is that of SmolLM2-135M. Each case walks over as many layers as fill 256 MiB, so that K and V come from memory;
-// cases are interleaved round by round and medians are printed.
+// Times paged attention: decode by context and KV type, as bytes of K and V a second beside plain reads of the same
+// bytes, in order and head by head, and prefill in GF/s. attention_bench [threads [isa [rounds [heads kv_heads
+// head_size [type]]]]]; the default shape is that of SmolLM2-135M. Each case walks over as many layers as fill 256 MiB,
+// so that K and V come from memory; cases are interleaved round by round and medians are printed.
 #include <sys/mman.h>
 #include <time.h>
 
@@ -100,18 +100,29 @@ class Case {
     return Now() - start;
   }
 
-  // Seconds of reading the same bytes in order.
-  double TimeRead(ThreadTeam& team) {
+  // Seconds of reading the same bytes in order; or `by_head` in the order of attention, whose pieces are one head's
+  // rows of one block, with those of the other heads between them.
+  double TimeRead(ThreadTeam& team, bool by_head) {
+    const int64_t piece = kBlock * shape_.head_size * static_cast<int64_t>(SizeOf(kv_));
+    const int64_t pieces = layers_ * layer_bytes_ / piece;
+    const auto place = [&](int64_t i) {
+      const int64_t half = blocks_ * shape_.kv_heads, head = i % half / blocks_, block = i % blocks_;
+      return cache_->data() + (by_head ? i / half * half + block * shape_.kv_heads + head : i) * piece;
+    };
     std::atomic<uint64_t> total{0};
     const double start = Now();
     auto body = [&](int member, int members) {
       uint64_t sums[8] = {};
-      const Range part = SplitRange(layers_ * layer_bytes_, 4096, member, members);
-      for (int64_t at = part.begin; at < part.end; at += 64) {
-        __builtin_prefetch(cache_->data() + at + 2048);
-        uint64_t line[8];
-        std::memcpy(line, cache_->data() + at, 64);
-        for (int i = 0; i < 8; ++i) sums[i] += line[i];
+      const Range part = SplitRange(pieces, 1, member, members);
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        const uint8_t* at = place(i);
+        const uint8_t* ahead = place(std::min(i + 2, pieces - 1));
+        for (int64_t offset = 0; offset < piece; offset += 64) {
+          __builtin_prefetch(ahead + offset, 0, 2);
+          uint64_t line[8];
+          std::memcpy(line, at + offset, 64);
+          for (int j = 0; j < 8; ++j) sums[j] += line[j];
+        }
       }
       for (const uint64_t sum : sums) total += sum;
     };
@@ -129,7 +140,7 @@ class Case {
   DType kv() const { return kv_; }
   int64_t context() const { return context_; }
   int64_t tokens() const { return tokens_; }
-  std::vector<double> times, reads;
+  std::vector<double> times, reads, reads_by_head;
 
  private:
   PagedAttentionArgs ArgsOf(int64_t layer) {
@@ -199,14 +210,16 @@ int Main(int argc, char** argv) {
     for (int round = 0; round < rounds; ++round) {
       for (auto& each : cases) {
         each->times.push_back(each->Time(team));
-        each->reads.push_back(each->TimeRead(team));
+        each->reads.push_back(each->TimeRead(team, false));
+        each->reads_by_head.push_back(each->TimeRead(team, true));
       }
     }
     for (const auto& each : cases) {
-      const double time = Median(each->times), read = Median(each->reads);
-      std::printf("decode  context %5ld %-9s %8.1f us  %5.1f GB/s  read %5.1f GB/s  %3.0f %%\n", context,
-                  ToString(each->kv()), time / each->layers() * 1e6, each->Bytes() / time * 1e-9,
-                  each->Bytes() / read * 1e-9, 100 * read / time);
+      const double time = Median(each->times), read = Median(each->reads), by_head = Median(each->reads_by_head);
+      std::printf(
+          "decode  context %5ld %-9s %8.1f us  %5.1f GB/s  read %5.1f GB/s, head by head %5.1f  %3.0f, %3.0f %%\n",
+          context, ToString(each->kv()), time / each->layers() * 1e6, each->Bytes() / time * 1e-9,
+          each->Bytes() / read * 1e-9, each->Bytes() / by_head * 1e-9, 100 * read / time, 100 * by_head / time);
     }
   }
   for (const int64_t tokens : {128, 512, 2048}) {

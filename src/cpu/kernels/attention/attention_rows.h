@@ -16,7 +16,7 @@ constexpr int kSpan = kAttentionSpan;
 class Ahead {
  public:
   DI_INLINE void Clear() {
-    count_ = next_ = 0;
+    count_ = next_ = owed_ = 0;
     at_ = end_ = nullptr;
   }
   // At most 4 * kSpan times.
@@ -24,11 +24,13 @@ class Ahead {
     const char* from = static_cast<const char*>(begin);
     runs_[count_++] = {from, from + bytes};
   }
-  // Into the second level cache.
+  // `lines` more into the second level cache: eight at a time, which memory answers faster than one by one.
   DI_INLINE void Fetch(int lines) {
+    owed_ += lines;
+    if (owed_ < 8) return;
     const char* at = at_;
 #pragma GCC unroll 1
-    for (int i = 0; i < lines; ++i, at += 64) {
+    for (; owed_ > 0; --owed_, at += 64) {
       if (at >= end_) {
         if (next_ == count_) break;
         at = runs_[next_].begin;
@@ -45,7 +47,7 @@ class Ahead {
     const char* end;
   };
   Run runs_[4 * kSpan];
-  int count_, next_;
+  int count_, next_, owed_;
   const char* at_;
   const char* end_;
 };

@@ -7,10 +7,6 @@
 namespace deepinfer {
 namespace {
 
-DI_INLINE F Splat(float value) {
-  return value - F{};  // no instruction, unlike a sum, which would make a positive zero of a negative one
-}
-
 // Lane l of v[i] becomes lane i of v[l].
 DI_INLINE void Transpose(F* v) {
 #if defined(__AVX512F__)

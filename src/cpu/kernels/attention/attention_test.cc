@@ -194,6 +194,9 @@ TEST(PagedAttention, MatchesDoubleOverTypesAndShapes) {
     }
     for (int64_t head_size : {5, 8, 80, 128, 256}) {
       problems.push_back({DType::kF32, DType::kBF16, 4, 1, head_size, 32, 0, 0, {{0, 33}, {90, 1}}});
+      for (DType cache : {DType::kF16, DType::kF8E4M3, DType::kI8}) {
+        problems.push_back({DType::kBF16, cache, 4, 1, head_size, 32, 0, 0, {{0, 33}, {90, 1}}});
+      }
     }
     for (int64_t block_size : {1, 7, 16, 128}) {
       problems.push_back({DType::kF32, DType::kF32, 2, 2, 32, block_size, 0, 0, {{0, 20}, {150, 2}}});
