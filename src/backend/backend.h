@@ -53,6 +53,8 @@ class StateSet {
   // offset and size in bytes. Not during a Run. On a device a part must be a whole state. kNotFound, kInvalidArgument.
   virtual Status Read(const std::string& buffer, int64_t offset, void* to, int64_t bytes) const = 0;
   virtual Status Write(const std::string& buffer, int64_t offset, const void* from, int64_t bytes) = 0;
+  // Memory that is got when it is first used is got now, so that no step waits for it. Steps may run meanwhile.
+  virtual void Populate() const {}
 };
 
 // Metadata that is still being written when its step starts.

@@ -41,6 +41,10 @@ Status HostStates::Write(const std::string& name, int64_t offset, const void* fr
   return {};
 }
 
+void HostStates::Populate() const {
+  for (const auto& [name, region] : regions_) region.memory.Populate();
+}
+
 Result<std::unique_ptr<StateSet>> AllocateHostStates(const std::map<std::string, int64_t>& bytes_by_buffer) {
   auto states = std::make_unique<HostStates>();
   for (const auto& [name, bytes] : bytes_by_buffer) DI_RETURN_IF_ERROR(states->Add(name, bytes));

@@ -1,6 +1,6 @@
 // States in host memory (base/page_memory.h): zeroed, of fixed address. A page costs memory once it is written to, so a
-// large KV cache is cheap where it is not used. Add everything first; then thread-safe to read. kResourceExhausted
-// where there is no memory.
+// large KV cache is cheap where it is not used, until Populate. Add everything first; then thread-safe to read.
+// kResourceExhausted where there is no memory.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,7 @@ class HostStates final : public StateSet {
   void* Address(const std::string& name) const override;
   Status Read(const std::string& name, int64_t offset, void* to, int64_t bytes) const override;
   Status Write(const std::string& name, int64_t offset, const void* from, int64_t bytes) override;
+  void Populate() const override;
 
  private:
   Result<std::byte*> Part(const std::string& name, int64_t offset, int64_t bytes) const;

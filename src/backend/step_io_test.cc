@@ -1,6 +1,7 @@
 #include "backend/step_io.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -42,6 +43,22 @@ TEST(StepIoTest, AStateIsAtItsOffsetInItsBuffer) {
   const auto missing = StateAddress(io, input, type);
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().ToString().find("buffer 'kv.0.k' is not allocated"), std::string::npos);
+}
+
+// Pages come to be without a touch, and what was written stays.
+TEST(HostStatesTest, PopulateGetsEveryPage) {
+  constexpr int64_t kBytes = (int64_t{5} << 20) + 100;
+  HostStates states;
+  ASSERT_TRUE(states.Add("kv", kBytes));
+  const int32_t written = 42;
+  ASSERT_TRUE(states.Write("kv", 4096 * 3, &written, sizeof written));
+  states.Populate();
+  std::vector<unsigned char> resident((kBytes + PageSize() - 1) / PageSize());
+  ASSERT_EQ(::mincore(states.Address("kv"), kBytes, resident.data()), 0);
+  for (size_t page = 0; page < resident.size(); ++page) ASSERT_TRUE(resident[page] & 1) << page;
+  int32_t read = 0;
+  ASSERT_TRUE(states.Read("kv", 4096 * 3, &read, sizeof read));
+  EXPECT_EQ(read, written);
 }
 
 TEST(HostStatesTest, MemoryIsZeroedAndSizesThatCannotBeAreRefused) {

@@ -62,6 +62,14 @@ PageMemory::~PageMemory() {
   if (data_ != nullptr) ::munmap(data_, mapped_);
 }
 
+// In parts: the system keeps others from mapping memory while it works on one.
+void PageMemory::Populate() const {
+  constexpr size_t kPart = 16 * kHugePage;
+  for (size_t at = 0; at < mapped_; at += kPart) {
+    if (::madvise(data_ + at, std::min(kPart, mapped_ - at), MADV_POPULATE_WRITE) != 0) return;
+  }
+}
+
 void ForgetPages(std::span<const std::byte> mapped) {
   const auto page = static_cast<uintptr_t>(PageSize());
   const auto begin = (reinterpret_cast<uintptr_t>(mapped.data()) + page - 1) / page * page;

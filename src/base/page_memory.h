@@ -24,6 +24,10 @@ class PageMemory {
   PageMemory& operator=(const PageMemory&) = delete;
   ~PageMemory();
 
+  // Gets every page now, as zeros where nothing was written, so that nobody who writes later waits for one. Others may
+  // read and write meanwhile. Does nothing where the system cannot (Linux before 5.14).
+  void Populate() const;
+
   std::byte* data() const { return data_; }  // null if nothing was allocated
 
  private:

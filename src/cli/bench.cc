@@ -136,6 +136,7 @@ Status MeasureSpeed(const BenchFlags& flags, Session* session, Report* report) {
   report->prefill.tokens = std::min(kPrefillTokens, context - 1);
   report->decode.tokens = report->batch.tokens = std::min(kDecodeTokens, context - 1 - flags.depth);
   report->batch.rows = std::min(flags.rows, session->runner->options().max_num_seqs);
+  session->runner->PopulateStates();
   Progress progress("measuring speed");
   DI_RETURN_IF_ERROR(RunRows(session, report->batch.rows, kTtftTokens, 4));  // touches memory and wakes the threads
   for (int round = 0; round < flags.repeat; ++round) {

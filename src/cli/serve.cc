@@ -82,7 +82,10 @@ Result<server::LoadedService> Load(const ServeFlags& flags, const BackendFactory
   service.model.context = session->runner->options().max_model_len;
   service.model.vocab = session->runner->model().info().vocab_size;
   service.model.block_size = session->runner->options().block_size;
-  service.after_ready = [session] { KeepForNextStart(*session); };
+  service.after_ready = [session] {
+    session->runner->PopulateStates();
+    KeepForNextStart(*session);
+  };
   return service;
 }
 

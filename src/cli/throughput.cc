@@ -131,8 +131,9 @@ std::string ToText(const ThroughputFlags& flags, const Load& load) {
 Status Throughput(const ThroughputFlags& flags, const BackendFactory& backends) {
   DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends));
   session->engine = std::make_unique<engine::Engine>(session->runner.get(), flags.engine);
+  session->runner->PopulateStates();
   Progress progress("running requests");
-  const int64_t warm = std::min(flags.num_prompts, flags.max_concurrency);  // touches memory and wakes the threads
+  const int64_t warm = std::min(flags.num_prompts, flags.max_concurrency);  // wakes the threads
   DI_RETURN_IF_ERROR(RunLoad(flags, *session, warm, 0));
   session->engine = std::make_unique<engine::Engine>(session->runner.get(), flags.engine);
   DI_ASSIGN_OR_RETURN(const Load load, RunLoad(flags, *session, flags.num_prompts, warm));

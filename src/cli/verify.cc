@@ -141,7 +141,8 @@ void AddVerify(CLI::App* app, CommandContext* context) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* command = app->add_subcommand("verify", "the same steps on two backends, compared layer by layer");
   // One sequence, in graphs of its own, and nothing kept on disk: the other shared flags would mean nothing.
-  AddSomeModelFlags(command, {"--threads", "--dtype", "--numerics", "--kv-cache-dtype", "--weights", "--verbose"}, &flags->model);
+  AddSomeModelFlags(command, {"--threads", "--dtype", "--numerics", "--kv-cache-dtype", "--weights", "--verbose"},
+                    &flags->model);
   command->add_option("--backends", flags->backends, "two of cpu, reference, pjrt")
       ->delimiter(',')
       ->expected(1, 2)

@@ -6,8 +6,9 @@
 namespace deepinfer::engine {
 
 struct EngineOptions {
-  // Tokens of a prefill step while sequences decode, which wait for it; at most what the runner has graphs for. Products
-  // of 64 rows are already bound by arithmetic on a CPU, so more would make the wait longer and little else faster.
+  // Tokens of a prefill step while sequences decode, which wait for it; at most what the runner has graphs for.
+  // Products of 64 rows are already bound by arithmetic on a CPU, so more would make the wait longer and little else
+  // faster.
   int64_t chunked_prefill_size = 64;
   // KV blocks of finished and running requests are found again by the tokens that lead to them. Off: only the choices
   // of one request share the blocks of its prompt.

@@ -54,6 +54,8 @@ class ModelRunner {
   const std::vector<CompiledGraph>& graphs() const { return graphs_; }
   const backend::ExecutableCache& cache() const { return *cache_; }
   const StepBuffers& buffers() const { return *buffers_; }
+  // Gets the memory of all states now (backend::StateSet::Populate). From any thread, steps may run meanwhile.
+  void PopulateStates() const { states_->Populate(); }
   double compile_ms() const { return compile_ms_; }
 
   // The graph after the backend's passes, as it is compiled.
