@@ -63,7 +63,29 @@ class Counting final : public PendingResponse {
   bool head_ = false, ended_ = false;
 };
 
-// /echo gives the body back, /count counts.
+// Says nothing until it was asked for three pings.
+class Waiting final : public PendingResponse {
+ public:
+  void Start(std::function<void()> wake) override { wake_ = std::move(wake); }
+  Piece Next() override {
+    if (!std::exchange(head_, true)) return Head{"text/plain"};
+    if (pings_ < 3 || ended_) return Nothing{};
+    if (!std::exchange(said_, true)) return Chunk{"said"};
+    ended_ = true;
+    return End{};
+  }
+  std::string Ping() const override {
+    if (++pings_ == 3) wake_();
+    return "-";
+  }
+
+ private:
+  std::function<void()> wake_;
+  mutable std::atomic<int> pings_{0};
+  bool head_ = false, said_ = false, ended_ = false;
+};
+
+// /echo gives the body back, /count counts, /wait waits.
 class Handler final : public HttpHandler {
  public:
   std::optional<HttpResponse> Screen(const HttpRequest& request) override {
@@ -71,6 +93,7 @@ class Handler final : public HttpHandler {
     return std::nullopt;
   }
   Answer Handle(const HttpRequest& request) override {
+    if (request.path == "/wait") return std::make_unique<Waiting>();
     if (request.path == "/count") return std::make_unique<Counting>(std::stoi(request.body), &alive, &threads);
     return HttpResponse{200, "text/plain", {{"X-Method", request.method}}, request.body};
   }
@@ -84,6 +107,25 @@ class Handler final : public HttpHandler {
   std::atomic<int> alive{0}, threads{0}, done{0}, gone{0};
 };
 
+int ConnectTo(const HttpServer& server) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(server.port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  return fd;
+}
+
+std::string ReadAll(int fd) {
+  std::string all;
+  char buffer[4096];
+  ssize_t got = 0;
+  while ((got = ::recv(fd, buffer, sizeof(buffer), 0)) > 0) all.append(buffer, static_cast<size_t>(got));
+  ::close(fd);
+  return all;
+}
+
 class HttpServerTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(server_.Start()); }
@@ -91,29 +133,13 @@ class HttpServerTest : public testing::Test {
     while (handler_.threads > 0) std::this_thread::yield();
   }
 
-  int Connect() const {
-    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(server_.port()));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    return fd;
-  }
+  int Connect() const { return ConnectTo(server_); }
   int Send(const std::string& path, const std::string& body, const std::string& headers = "") const {
     const int fd = Connect();
     const std::string request = "POST " + path + " HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) +
                                 "\r\n" + headers + "\r\n" + body;
     EXPECT_EQ(::send(fd, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
     return fd;
-  }
-  static std::string ReadAll(int fd) {
-    std::string all;
-    char buffer[4096];
-    ssize_t got = 0;
-    while ((got = ::recv(fd, buffer, sizeof(buffer), 0)) > 0) all.append(buffer, static_cast<size_t>(got));
-    ::close(fd);
-    return all;
   }
   std::string Ask(const std::string& path, const std::string& body) const {
     return ReadAll(Send(path, body, "Connection: close\r\n"));
@@ -130,6 +156,17 @@ TEST_F(HttpServerTest, WholeResponses) {
   EXPECT_EQ(answer.substr(answer.size() - 9), "\r\n\r\nhello");
   EXPECT_NE(Ask("/refused", "x").find("403 Forbidden"), std::string::npos);
   EXPECT_NE(Ask("/echo", std::string(1001, 'x')).find("413 Payload Too Large"), std::string::npos);
+}
+
+TEST(HttpPingTest, AnIdleStreamIsKeptOpen) {
+  Handler handler;
+  HttpServer server(HttpOptions{.ping_interval = std::chrono::milliseconds(1)}, &handler);
+  ASSERT_TRUE(server.Start());
+  const int fd = ConnectTo(server);
+  const std::string request = "POST /wait HTTP/1.0\r\nContent-Length: 0\r\n\r\n";
+  ASSERT_EQ(::send(fd, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+  const std::string answer = ReadAll(fd);
+  EXPECT_EQ(answer.substr(answer.find("\r\n\r\n") + 4), "---said");
 }
 
 TEST_F(HttpServerTest, StreamsFromOtherThreads) {
