@@ -47,7 +47,8 @@ std::string CpuBackend::target() const {
 }
 
 std::vector<std::string> CpuBackend::passes() const {
-  return {"functionalize", "inline_calls", "fuse_add_norm", "fuse_glu", "fuse_rope_kv", "fuse_linears", "decompose", "constant_fold", "cse", "dce"};
+  return {"functionalize", "inline_calls", "fuse_add_norm", "fuse_glu", "fuse_rope_kv",
+          "fuse_linears",  "decompose",    "constant_fold", "cse",      "dce"};
 }
 
 bool CpuBackend::Claims(const ir::Function& function, const ir::Node& node) const {

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 struct ChatInput {
   Json messages = Json::array();  // the role "developer" becomes "system" for a template that does not know it
-  Json tools = nullptr;  // an array of tool objects, or null
+  Json tools = nullptr;           // an array of tool objects, or null
   bool add_generation_prompt = true;
   Json kwargs = Json::object();  // further variables (enable_thinking, ...); win over special-token names
 };
