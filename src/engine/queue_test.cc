@@ -156,7 +156,9 @@ TEST(QueueTest, WhileOthersDecodeChunksAreSmall) {
     while (second.answer.tokens.empty()) {
       const int64_t steps = engine.stats().prefill_steps;
       ASSERT_TRUE(engine.Step());
-      if (decoding && engine.stats().prefill_steps > steps) EXPECT_LE(engine.stats().last_live_tokens, 16);
+      if (decoding && engine.stats().prefill_steps > steps) {
+        EXPECT_LE(engine.stats().last_live_tokens, 16);
+      }
     }
     EXPECT_EQ(engine.stats().prefill_steps - before, decoding ? 4 : 1);
     EXPECT_EQ(first.answer.tokens.size() > 1, decoding);
