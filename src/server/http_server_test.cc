@@ -191,7 +191,9 @@ TEST_F(HttpServerTest, ClientsThatLeave) {
     clients.emplace_back([this, i] {
       const int fd = Send("/count", "100000000");
       char byte = 0;
-      if (i % 2 == 0) EXPECT_EQ(::recv(fd, &byte, 1, 0), 1);
+      if (i % 2 == 0) {
+        EXPECT_EQ(::recv(fd, &byte, 1, 0), 1);
+      }
       if (i % 3 == 0) {
         ::shutdown(fd, SHUT_WR);
         ReadAll(fd);
