@@ -113,8 +113,8 @@ void AsyncEngine::Loop() {
     Take();
     // An error of a step has reached the observers of those it concerns.
     if (engine_->HasWork()) (void)engine_->Step();
+    Publish();  // first: whoever has seen Drain end finds the numbers of that moment
     Forget();
-    Publish();
   }
 }
 
