@@ -27,6 +27,7 @@ from pathlib import Path
 
 from compare import PEERS, ROOT, cpu_name, find_gguf, has_package, resolve, run
 
+MODEL_NAME = "m"  # what every server calls the model
 FIGURES = {"output_throughput": "output tok/s", "median_ttft_ms": "first token p50", "p99_ttft_ms": "p99",
            "median_itl_ms": "between tokens p50", "p99_itl_ms": "p99"}
 
@@ -40,8 +41,8 @@ def free_port():
 class Server:
     """A server with OpenAI's API, started and ready."""
 
-    def __init__(self, name, command, model_name, env=None):
-        self.name, self.model_name, self.port = name, model_name, free_port()
+    def __init__(self, name, command, env=None):
+        self.name, self.port = name, free_port()
         self.log = open(PEERS / f"{name}.log", "w")
         start = time.monotonic()
         self.process = subprocess.Popen([*map(str, command), "--port", str(self.port)], stdout=self.log, stderr=self.log,
@@ -63,12 +64,11 @@ class Server:
         with tempfile.NamedTemporaryFile(suffix=".json") as result:
             wanted = clients * a.requests_per_client
             run([PEERS / "venv/bin/python", ROOT / "bench/peers/load_generator.py", "--backend", "openai", "--base-url",
-                 f"http://127.0.0.1:{self.port}", "--model", self.model_name, "--tokenizer", a.hugging_face, "--dataset-name", "random",
+                 f"http://127.0.0.1:{self.port}", "--model", MODEL_NAME, "--tokenizer", a.hugging_face, "--dataset-name", "random",
                  "--input-len", a.input_len, "--output-len", a.output_len, "--num-prompts", wanted,
                  "--max-concurrency", clients, "--num-warmups", min(clients, 2), "--seed", seed, "--ignore-eos", "--temperature", 0,
                  "--percentile-metrics", "ttft,itl", "--metric-percentiles", "99", "--disable-tqdm", "--save-result", "--save-detailed",
-                 "--result-dir",
-                 Path(result.name).parent, "--result-filename", Path(result.name).name])
+                 "--result-dir", Path(result.name).parent, "--result-filename", Path(result.name).name])
             report = json.loads(Path(result.name).read_text())
         for error in filter(None, report["errors"]):
             print(f"compare_serve: {self.name}, {clients} clients: {error.splitlines()[-1]}", file=sys.stderr)
@@ -98,24 +98,24 @@ class Engine:
         pass
 
 
-def open_engines(a):
+def open_engines(a, engines):
+    """Fills `engines` one by one, so that those that are up can be stopped where another does not start."""
     most, threads = max(a.clients), str(a.threads)
     flags = ["--max-num-seqs", str(most), "--max-model-len", str(a.context), "--threads", threads, *a.flags.split()]
-    engines = [Server("deepinfer", [a.program, "serve", a.model, *flags, "--served-model-name", "m", "--disable-access-log"], "m"),
-               Engine(a, flags)]
+    engines.append(Server("deepinfer", [a.program, "serve", a.model, *flags, "--served-model-name", MODEL_NAME, "--disable-access-log"]))
+    engines.append(Engine(a, flags))
     gguf = find_gguf(resolve(a.model))
     for name in filter(None, a.peers.split(",")):
         if name == "llama-server" and gguf and (PEERS / "llama-build/bin/llama-server").is_file():
             engines.append(Server(name, [PEERS / "llama-build/bin/llama-server", "-m", gguf, "-t", threads, "-tb", threads, "-np", most,
-                                         "-c", most * a.context], "m"))
+                                         "-c", most * a.context]))
         elif name == "vllm" and has_package("vllm"):
             bound = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:a.threads])
             engines.append(Server(name, [PEERS / "venv/bin/python", "-m", "vllm.entrypoints.openai.api_server", "--model", a.hugging_face,
-                                         "--served-model-name", "m", "--dtype", "bfloat16", "--max-model-len", a.context, "--max-num-seqs",
-                                         most], "m", {"VLLM_CPU_OMP_THREADS_BIND": bound, "VLLM_CPU_KVCACHE_SPACE": "2"}))
+                                         "--served-model-name", MODEL_NAME, "--dtype", "bfloat16", "--max-model-len", a.context, "--max-num-seqs",
+                                         most], {"VLLM_CPU_OMP_THREADS_BIND": bound, "VLLM_CPU_KVCACHE_SPACE": "2"}))
         else:
             print(f"compare_serve: without {name}: not built, or the model is not there as one GGUF file", file=sys.stderr)
-    return engines
 
 
 def measure(a, engines):
@@ -163,8 +163,9 @@ def main():
     ap.add_argument("--rounds", type=int, default=1)
     ap.add_argument("--json", action="store_true")
     a = ap.parse_args()
-    engines = open_engines(a)
+    engines = []
     try:
+        open_engines(a, engines)
         rows = measure(a, engines)
     finally:
         for engine in engines:
