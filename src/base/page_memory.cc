@@ -10,7 +10,7 @@
 namespace deepinfer {
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
+constexpr auto kHugePage = static_cast<size_t>(kHugePageBytes);
 
 size_t RoundUp(size_t value, size_t unit) {
   return (value + unit - 1) / unit * unit;

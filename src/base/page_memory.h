@@ -12,6 +12,8 @@
 
 namespace deepinfer {
 
+inline constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+
 class PageMemory {
  public:
   // kResourceExhausted, naming `what`, where there is no memory or bytes is negative.

@@ -18,7 +18,7 @@
 namespace deepinfer {
 namespace {
 
-constexpr uintptr_t kHugePage = uintptr_t{2} << 20;  // also what one node gets in turn
+constexpr auto kHugePage = static_cast<uintptr_t>(kHugePageBytes);  // also what one node gets in turn
 
 std::vector<int> NodeIds(const TeamPlacement& placement) {
   std::vector<int> ids;

@@ -16,7 +16,7 @@
 #include "cli/op_table.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/prompt_flags.h"
+#include "cli/timed_request.h"
 
 namespace deepinfer::cli {
 namespace {
@@ -77,49 +77,31 @@ struct Report {
   double best_bandwidth() const { return std::max(bandwidth.plain, bandwidth.tuned); }
 };
 
-// Times of all tokens of all requests.
-class Clocked : public engine::RequestObserver {
- public:
-  using Clock = std::chrono::steady_clock;
-  bool OnToken(const engine::TokenEvent& /*event*/) override {
-    times.push_back(Clock::now());
-    return true;
-  }
-  void OnFinish(const engine::FinishEvent& event) override { error = event.error; }
-  std::vector<Clock::time_point> times;
-  std::optional<Error> error;
-};
-
 struct Timing {
   double first_ms = 0;      // until every row has its first token
   double decode_tok_s = 0;  // after that, over all rows
 };
 
 Result<Timing> RunRows(Session* session, int64_t rows, int64_t prompt, int64_t tokens) {
-  std::vector<Clocked> clocks(static_cast<size_t>(rows));
-  const Clocked::Clock::time_point start = Clocked::Clock::now();
+  std::vector<TimedRequest> requests(static_cast<size_t>(rows));
+  const TimedRequest::Clock::time_point start = TimedRequest::Clock::now();
+  const std::string salt =
+      fmt::format("{}", start.time_since_epoch().count());  // a round finds nothing of an earlier one
   for (int64_t row = 0; row < rows; ++row) {
-    engine::GenerationRequest request;
-    request.prompt = FixedPrompt(prompt, session->runner->model().info().vocab_size, row);
-    request.params.temperature = 0;
-    request.params.max_tokens = tokens;
-    request.params.ignore_eos = true;
-    request.cache_salt =
-        fmt::format("{}", start.time_since_epoch().count());  // a round finds nothing of an earlier one
-    DI_RETURN_IF_ERROR(session->engine->Add(std::move(request), &clocks[static_cast<size_t>(row)]));
+    DI_RETURN_IF_ERROR(requests[static_cast<size_t>(row)].Submit(session, prompt, row, tokens, salt));
   }
   DI_RETURN_IF_ERROR(session->engine->RunUntilIdle());
-  Clocked::Clock::time_point all_started = start;
-  Clocked::Clock::time_point end = start;
-  for (const Clocked& clock : clocks) {
-    if (clock.error) return tl::unexpected(*clock.error);
-    all_started = std::max(all_started, clock.times.front());
-    end = std::max(end, clock.times.back());
+  TimedRequest::Clock::time_point all_started = start;
+  TimedRequest::Clock::time_point end = start;
+  for (const TimedRequest& request : requests) {
+    if (request.error) return tl::unexpected(*request.error);
+    all_started = std::max(all_started, request.times.front());
+    end = std::max(end, request.times.back());
   }
   int64_t after = 0;
-  for (const Clocked& clock : clocks) {
+  for (const TimedRequest& request : requests) {
     after +=
-        std::count_if(clock.times.begin(), clock.times.end(), [&](const auto& time) { return time > all_started; });
+        std::count_if(request.times.begin(), request.times.end(), [&](const auto& time) { return time > all_started; });
   }
   const std::chrono::duration<double> decoding = end - all_started;
   return Timing{Ms(all_started - start), decoding.count() > 0 ? static_cast<double>(after) / decoding.count() : 0};
@@ -138,7 +120,7 @@ Status MeasureSpeed(const BenchFlags& flags, Session* session, Report* report) {
   report->batch.rows = std::min(flags.rows, session->runner->options().max_num_seqs);
   session->runner->PopulateStates();
   Progress progress("measuring speed");
-  DI_RETURN_IF_ERROR(RunRows(session, report->batch.rows, kTtftTokens, 4));  // touches memory and wakes the threads
+  DI_RETURN_IF_ERROR(RunRows(session, report->batch.rows, kTtftTokens, 4));  // wakes the threads
   for (int round = 0; round < flags.repeat; ++round) {
     DI_ASSIGN_OR_RETURN(const Timing prefill, RunRows(session, 1, report->prefill.tokens, 1));
     DI_ASSIGN_OR_RETURN(const Timing ttft, RunRows(session, 1, kTtftTokens, 1));

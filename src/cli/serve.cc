@@ -64,18 +64,16 @@ std::shared_ptr<const text::GrammarCompiler> GrammarsOf(const Session& session) 
 Result<server::LoadedService> Load(const ServeFlags& flags, const BackendFactory& backends,
                                    std::function<void(const engine::EngineStats&)> on_step) {
   if (!flags.model.verbose) spdlog::info("{}", ToString(PlanTeam(flags.model)));  // OpenSession says it, if verbose
-  DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> opened, OpenSession(flags.model, backends));
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> opened, OpenSession(flags.model, backends, flags.engine));
   DI_RETURN_IF_ERROR(UseOtherText(flags, opened.get()));
   const std::shared_ptr<Session> session = std::move(opened);
-  session->engine = nullptr;  // one with other options takes its place
   server::LoadedService service;
   const std::shared_ptr<const text::GrammarCompiler> grammars = GrammarsOf(*session);
   service.owner = std::make_shared<std::pair<std::shared_ptr<Session>, std::shared_ptr<const text::GrammarCompiler>>>(
       session, grammars);
   service.model.grammars = grammars.get();
   service.engine =
-      std::make_unique<engine::AsyncEngine>(std::make_unique<engine::Engine>(session->runner.get(), flags.engine),
-                                            flags.max_queued_requests, std::move(on_step));
+      std::make_unique<engine::AsyncEngine>(std::move(session->engine), flags.max_queued_requests, std::move(on_step));
   service.model.name = flags.options.api.model_names.front();
   service.model.tokenizer = session->tokenizer ? &*session->tokenizer : nullptr;
   service.model.eos_ids = session->stop_ids;

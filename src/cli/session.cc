@@ -127,7 +127,8 @@ void KeepForNextStart(const Session& session) {
   }
 }
 
-Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends) {
+Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends,
+                                             const engine::EngineOptions& engine) {
   const Clock::time_point start = Clock::now();
   auto session = std::make_unique<Session>();
   DI_ASSIGN_OR_RETURN(session->path, ResolveModel(flags.model));
@@ -161,7 +162,7 @@ Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const Back
     session->compile_ms = session->runner->compile_ms();
     DI_ASSIGN_OR_RETURN(session->tokenizer, tokenizer.get());
   }
-  session->engine = std::make_unique<engine::Engine>(session->runner.get());
+  session->engine = std::make_unique<engine::Engine>(session->runner.get(), engine);
   session->FindStopIds();
   if (flags.verbose) {
     for (const std::string& note : session->runner->backend().notes()) spdlog::info("{}", note);

@@ -56,7 +56,8 @@ Result<std::optional<text::Tokenizer>> LoadTokenizer(const std::string& path);
 // The tokenizer of a MODEL argument; a model without one is an error.
 Result<text::Tokenizer> LoadTokenizerOf(const std::string& model);
 
-Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends);
+Result<std::unique_ptr<Session>> OpenSession(const ModelFlags& flags, const BackendFactory& backends,
+                                             const engine::EngineOptions& engine = {});
 
 // Writes what makes the next start faster (packed weights). For when nobody waits; a failure is only a warning.
 void KeepForNextStart(const Session& session);

@@ -5,7 +5,6 @@
 // tokens that share nothing, and answers of --output-len tokens, greedy. What a load generator measures over HTTP with
 // the same numbers differs from this by what the server costs.
 #include <algorithm>
-#include <chrono>
 #include <deque>
 
 #include "cli/clock.h"
@@ -13,12 +12,10 @@
 #include "cli/engine_flags.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/prompt_flags.h"
+#include "cli/timed_request.h"
 
 namespace deepinfer::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct ThroughputFlags {
   ModelFlags model;
@@ -30,31 +27,11 @@ struct ThroughputFlags {
   bool json = false;
 };
 
-// The times of one request's tokens.
-class Client : public engine::RequestObserver {
- public:
-  explicit Client(int64_t* running) : running_(running) { ++*running_; }
-  bool OnToken(const engine::TokenEvent& /*event*/) override {
-    times.push_back(Clock::now());
-    return true;
-  }
-  void OnFinish(const engine::FinishEvent& event) override {
-    error = event.error;
-    --*running_;
-  }
-  const Clock::time_point start = Clock::now();
-  std::vector<Clock::time_point> times;
-  std::optional<Error> error;
-
- private:
-  int64_t* running_;
-};
-
 struct Load {
   double seconds = 0;
   int64_t tokens = 0;
   std::vector<double> ttft_ms, itl_ms;  // sorted
-  engine::EngineStats engine;
+  int64_t prefill_steps = 0, decode_steps = 0, preemptions = 0;
 };
 
 double Percentile(const std::vector<double>& sorted, double share) {
@@ -62,37 +39,42 @@ double Percentile(const std::vector<double>& sorted, double share) {
   return sorted[std::min(sorted.size() - 1, static_cast<size_t>(share * static_cast<double>(sorted.size())))];
 }
 
+bool MayBegin(const engine::Engine& engine, const ThroughputFlags& flags) {
+  const engine::EngineStats now = engine.stats();
+  return now.running + now.waiting < flags.max_concurrency;
+}
+
 // `first` numbers the prompts, so that no run finds blocks of another.
-Result<Load> RunLoad(const ThroughputFlags& flags, const Session& session, int64_t num_prompts, int64_t first) {
-  int64_t running = 0;
-  std::deque<Client> clients;
+Result<Load> RunLoad(const ThroughputFlags& flags, Session* session, int64_t num_prompts, int64_t first) {
+  engine::Engine& engine = *session->engine;
+  const engine::EngineStats before = engine.stats();
+  std::deque<TimedRequest> requests;
+  const auto left = [&] { return num_prompts - static_cast<int64_t>(requests.size()); };
   Load load;
-  const Clock::time_point start = Clock::now();
-  while (session.engine->HasWork() || static_cast<int64_t>(clients.size()) < num_prompts) {
-    while (running < flags.max_concurrency && static_cast<int64_t>(clients.size()) < num_prompts) {
-      const int64_t number = first + static_cast<int64_t>(clients.size());
-      engine::GenerationRequest request;
-      request.prompt = FixedPrompt(flags.input_len, session.runner->model().info().vocab_size, number);
-      request.cache_salt = fmt::format("{}", number);
-      request.params.temperature = 0;
-      request.params.max_tokens = flags.output_len;
-      request.params.ignore_eos = true;
-      DI_RETURN_IF_ERROR(session.engine->Add(std::move(request), &clients.emplace_back(&running)));
+  const TimedRequest::Clock::time_point start = TimedRequest::Clock::now();
+  while (engine.HasWork() || left() > 0) {
+    while (left() > 0 && MayBegin(engine, flags)) {
+      const int64_t number = first + static_cast<int64_t>(requests.size());
+      DI_RETURN_IF_ERROR(requests.emplace_back().Submit(session, flags.input_len, number, flags.output_len,
+                                                        fmt::format("{}", number)));
     }
-    DI_RETURN_IF_ERROR(session.engine->Step());
+    DI_RETURN_IF_ERROR(engine.Step());
   }
   load.seconds = MsSince(start) / 1000;
-  for (const Client& client : clients) {
-    if (client.error) return tl::unexpected(*client.error);
-    load.tokens += static_cast<int64_t>(client.times.size());
-    load.ttft_ms.push_back(Ms(client.times.front() - client.start));
-    for (size_t i = 1; i < client.times.size(); ++i) {
-      load.itl_ms.push_back(Ms(client.times[i] - client.times[i - 1]));
+  for (const TimedRequest& request : requests) {
+    if (request.error) return tl::unexpected(*request.error);
+    load.tokens += static_cast<int64_t>(request.times.size());
+    load.ttft_ms.push_back(Ms(request.times.front() - request.start));
+    for (size_t i = 1; i < request.times.size(); ++i) {
+      load.itl_ms.push_back(Ms(request.times[i] - request.times[i - 1]));
     }
   }
   std::sort(load.ttft_ms.begin(), load.ttft_ms.end());
   std::sort(load.itl_ms.begin(), load.itl_ms.end());
-  load.engine = session.engine->stats();
+  const engine::EngineStats after = engine.stats();
+  load.prefill_steps = after.prefill_steps - before.prefill_steps;
+  load.decode_steps = after.decode_steps - before.decode_steps;
+  load.preemptions = after.preemptions - before.preemptions;
   return load;
 }
 
@@ -112,9 +94,9 @@ Json ToJson(const ThroughputFlags& flags, const Session& session, const Load& lo
           {"output_tok_s", static_cast<double>(load.tokens) / load.seconds},
           {"ttft_ms", Percentiles(load.ttft_ms)},
           {"itl_ms", Percentiles(load.itl_ms)},
-          {"prefill_steps", load.engine.prefill_steps},
-          {"decode_steps", load.engine.decode_steps},
-          {"preemptions", load.engine.preemptions}};
+          {"prefill_steps", load.prefill_steps},
+          {"decode_steps", load.decode_steps},
+          {"preemptions", load.preemptions}};
 }
 
 std::string ToText(const ThroughputFlags& flags, const Load& load) {
@@ -129,14 +111,12 @@ std::string ToText(const ThroughputFlags& flags, const Load& load) {
 }
 
 Status Throughput(const ThroughputFlags& flags, const BackendFactory& backends) {
-  DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends));
-  session->engine = std::make_unique<engine::Engine>(session->runner.get(), flags.engine);
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends, flags.engine));
   session->runner->PopulateStates();
   Progress progress("running requests");
   const int64_t warm = std::min(flags.num_prompts, flags.max_concurrency);  // wakes the threads
-  DI_RETURN_IF_ERROR(RunLoad(flags, *session, warm, 0));
-  session->engine = std::make_unique<engine::Engine>(session->runner.get(), flags.engine);
-  DI_ASSIGN_OR_RETURN(const Load load, RunLoad(flags, *session, flags.num_prompts, warm));
+  DI_RETURN_IF_ERROR(RunLoad(flags, session.get(), warm, 0));
+  DI_ASSIGN_OR_RETURN(const Load load, RunLoad(flags, session.get(), flags.num_prompts, warm));
   DI_RETURN_IF_ERROR(flags.json ? WriteJson(ToJson(flags, *session, load)) : WriteOut(ToText(flags, load)));
   KeepForNextStart(*session);
   return {};

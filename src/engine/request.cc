@@ -68,10 +68,7 @@ Status CheckBadWords(const std::vector<std::vector<int32_t>>& words, int64_t voc
 
 // Some token must be left: in `allowed` (all of the vocabulary if empty) and not banned.
 Status CheckSomethingIsAllowed(const SamplingParams& p, int64_t vocab) {
-  std::set<int32_t> banned(p.banned_ids.begin(), p.banned_ids.end());
-  for (const std::vector<int32_t>& word : p.bad_words) {
-    if (word.size() == 1) banned.insert(word.front());
-  }
+  const std::set<int32_t> banned = TokensBannedAlways(p);
   if (vocab == 0 || banned.empty()) return {};
   const bool all = p.allowed_ids.empty() ? static_cast<int64_t>(banned.size()) >= vocab
                                          : std::all_of(p.allowed_ids.begin(), p.allowed_ids.end(),
@@ -112,6 +109,14 @@ Status Validate(const SamplingParams& p, int64_t vocab) {
   DI_RETURN_IF_ERROR(CheckIds("banned_ids", p.banned_ids, vocab));
   DI_RETURN_IF_ERROR(CheckBadWords(p.bad_words, vocab));
   return CheckSomethingIsAllowed(p, vocab);
+}
+
+std::set<int32_t> TokensBannedAlways(const SamplingParams& params) {
+  std::set<int32_t> banned(params.banned_ids.begin(), params.banned_ids.end());
+  for (const std::vector<int32_t>& word : params.bad_words) {
+    if (word.size() == 1) banned.insert(word.front());
+  }
+  return banned;
 }
 
 bool GenerationRequest::depends_on_its_tokens() const {

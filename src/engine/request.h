@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -133,6 +134,9 @@ struct GenerationRequest {
   // What a row is sampled with depends on what the host makes of the token before it (grammars, penalties).
   bool depends_on_its_tokens() const;
 };
+
+// banned_ids, and the bad words that are one token.
+std::set<int32_t> TokensBannedAlways(const SamplingParams& params);
 
 // Fails naming the parameter. What depends on the model's lengths is Engine::Check's to find.
 Status Validate(const GenerationRequest& request, int64_t vocab = 0);

@@ -59,10 +59,7 @@ Result<std::unique_ptr<RowControls>> RowControls::Create(const GenerationRequest
 }
 
 void RowControls::InitMask(const GenerationRequest& request) {
-  std::vector<int32_t> banned = params_.banned_ids;
-  for (const std::vector<int32_t>& word : params_.bad_words) {
-    if (word.size() == 1) banned.push_back(word.front());
-  }
+  const std::set<int32_t> banned = TokensBannedAlways(params_);
   if (!params_.allowed_ids.empty()) {
     fixed_.assign(static_cast<size_t>(models::MaskWords(vocab_)), 0);
     for (const int32_t id : params_.allowed_ids) Set(&fixed_, id);
