@@ -45,5 +45,5 @@ if [[ $EUID -ne 0 ]]; then
   exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get -o Acquire::Retries=3 update -qq
-apt-get -o Acquire::Retries=3 install -y -qq --no-install-recommends "${missing[@]}" >&2
+apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=120 update -qq
+apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=120 install -y -qq --no-install-recommends "${missing[@]}" >&2
