@@ -109,7 +109,7 @@ class Real(unittest.TestCase):
             self.skipTest("smollm2 is not fetched")
         with Server([REAL, "--served-model-name", "smollm2", "--max-model-len", "1024", "--max-num-seqs", "4", "--max-num-batched-tokens", "256"]) as server:
             client = openai.OpenAI(base_url=server.url + "/v1", api_key="none")
-            ask = {"model": "smollm2", "temperature": 0, "max_tokens": 24, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
+            ask = {"model": "smollm2", "temperature": 0, "max_tokens": 24, "messages": [{"role": "user", "content": "Name the capital of France."}]}
             answer = client.chat.completions.create(**ask, logprobs=True)
             self.assertIn("Paris", answer.choices[0].message.content)
             said = bytes(b for e in answer.choices[0].logprobs.content for b in e.bytes).decode()

@@ -13,7 +13,7 @@ namespace {
 
 #include "cpu/kernels/linear/epilogue.inc"
 
-#define DI_INLINE __attribute__((always_inline)) inline
+#include "cpu/kernels/linear/prefetch.inc"
 
 constexpr int64_t kGroupRows = 8;  // 16 block sums, 2 weights, 1 x, tables and masks: 24 of 32 registers
 constexpr int64_t kPairs = kBlockK / 2;
@@ -257,9 +257,7 @@ void GroupPanel(const uint16_t* x, int64_t ldx, const float* x_sums, int64_t row
 #pragma GCC unroll 16
       for (int step = 0; step < kPairs / kHalves; ++step) {
         const int t = half * static_cast<int>(kPairs / kHalves) + step;
-        for (int line = t * kLines / 16; line < (t + 1) * kLines / 16; ++line) {
-          _mm_prefetch(reinterpret_cast<const char*>(ahead + line * 64), _MM_HINT_T0);
-        }
+        PrefetchShare<16>(ahead, kLines, t);
         const __m512i w0 = ExpandAt<kE>(start, 0, t), w1 = ExpandAt<kE>(start, 1, t);
 #pragma GCC unroll 16
         for (int m = 0; m < kM; ++m) {

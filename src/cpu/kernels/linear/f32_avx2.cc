@@ -34,6 +34,8 @@ __attribute__((always_inline)) inline VF NibbleToFloat(VU word) {
   }
 }
 
+// The others have the int16 core.
+#define DI_BF16_ENCODINGS(DI_X) DI_X(kF32, "f32") DI_X(kF16, "f16") DI_X(kBF16, "bf16") DI_X(kFP8, "fp8")
 #define DI_ISA Isa::kAvx2
 #define DI_ISA_TEXT "avx2"
 #include "cpu/kernels/linear/epilogue.inc"

@@ -1,6 +1,6 @@
 // The int8 core for AVX2. vpmaddubsw adds two products in 16 bits: with codes of at most 6 bits that is at most
 // 2 * 63 * 127, and signed bytes are multiplied as |w| by x with w's sign, at most 2 * 128 * 127: both fit, so nothing
-// saturates.
+// saturates. Of small codes several such sums fit (kNarrowWords): a block of 4 bits is widened once, not 8 times.
 #include <immintrin.h>
 
 #include "cpu/kernels/linear/linear_internal.h"
@@ -13,22 +13,46 @@ namespace {
 
 // 4 rows of one vector: 4 block sums, 4 sums, 4 totals, 1 weight and what a product needs: all of 16 registers.
 constexpr int kTileRows = 4;
+constexpr int kOneRowVectors = 4;
+constexpr int kWideRows = 2;
+constexpr int64_t kDecodedRows = 4;
 constexpr int kSignedBias = 0;
 
+constexpr int Largest(PanelLayout layout) {
+  int largest = 0;
+  for (int code = 0; code < 1 << layout.bits; ++code) {
+    const int value = layout.codes == Codes::kInteger ? code : layout.ValueOf(code);
+    largest = value > largest ? value : -value > largest ? -value : largest;
+  }
+  return largest;
+}
+// As many words of two products of a code and 127 as fit 16 bits, of 1, 2, 4 and 8.
+constexpr int WordsOf(int most) {
+  return most >= 8 ? 8 : most >= 4 ? 4 : most >= 2 ? 2 : 1;
+}
+template <Encoding kE>
+constexpr int kNarrowWords = WordsOf(32767 / (2 * 127 * Largest(LayoutOf(kE))));
+
 template <bool kSigned>
-__attribute__((always_inline)) inline VI Dot(VI sum, VU codes, int32_t x) {
+__attribute__((always_inline)) inline VI PairProducts(VU codes, int32_t x) {
   const auto w = reinterpret_cast<__m256i>(codes);
   const __m256i four = _mm256_set1_epi32(x);
-  const __m256i pairs =
-      kSigned ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(four, w)) : _mm256_maddubs_epi16(w, four);
-  const __m256i products = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-  return sum + reinterpret_cast<VI>(products);
+  return reinterpret_cast<VI>(kSigned ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(four, w))
+                                      : _mm256_maddubs_epi16(w, four));
 }
-
-__attribute__((always_inline)) inline VU FourBytes(const uint8_t* p) {
-  const __m128i first = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  const __m128i second = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 32));
-  return reinterpret_cast<VU>(_mm256_set_m128i(_mm_unpackhi_epi16(first, second), _mm_unpacklo_epi16(first, second)));
+__attribute__((always_inline)) inline VI AddNarrow(VI a, VI b) {
+  a = reinterpret_cast<VI>(_mm256_add_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+  DI_IN_ORDER(a);
+  return a;
+}
+__attribute__((always_inline)) inline VI AddPairs(VI sum, VI pairs) {
+  sum += reinterpret_cast<VI>(_mm256_madd_epi16(reinterpret_cast<__m256i>(pairs), _mm256_set1_epi16(1)));
+  DI_IN_ORDER(sum);
+  return sum;
+}
+template <bool kSigned>
+__attribute__((always_inline)) inline VI Dot(VI sum, VU codes, int32_t x) {
+  return AddPairs(sum, PairProducts<kSigned>(codes, x));
 }
 
 template <Encoding kE>
@@ -41,8 +65,12 @@ __attribute__((always_inline)) inline VU LookUp(VU nibbles) {
 
 #define DI_ISA Isa::kAvx2
 #define DI_ISA_TEXT "avx2"
+#include "cpu/kernels/linear/codes8.inc"
 #include "cpu/kernels/linear/epilogue.inc"
-#include "cpu/kernels/linear/int8_core.inc"
+#include "cpu/kernels/linear/integer_core.inc"
+
+// Eight-bit codes have faster kernels with the same bits in int16_avx2.cc.
+constexpr LinearKernel kRows[] = {DI_SMALL_ENCODINGS(DI_INT8_ROWS)};
 
 }  // namespace
 

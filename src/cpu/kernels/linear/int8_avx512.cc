@@ -10,6 +10,11 @@ namespace {
 
 // 12 rows of one vector: 12 block sums, 12 sums, 1 weight, tables and masks: 28 of 32 registers.
 constexpr int kTileRows = 12;
+constexpr int kOneRowVectors = 2;
+constexpr int kWideRows = 4;
+template <Encoding>
+constexpr int kNarrowWords = 1;
+constexpr int64_t kDecodedRows = kRowChunk;
 constexpr int kSignedBias = 128;
 
 template <bool kSigned>
@@ -20,6 +25,7 @@ __attribute__((always_inline)) inline VI Dot(VI sum, VU codes, int32_t x) {
 
 // 16-bit pairs of 16 columns, then the next pairs of the same columns: one shuffle brings a column's four bytes
 // together.
+template <Encoding>
 __attribute__((always_inline)) inline VU FourBytes(const uint8_t* p) {
   alignas(64) static constexpr uint16_t kOrder[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                                       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -68,8 +74,11 @@ __attribute__((always_inline)) inline VU MergeUpper(VU word, VU upper, int from_
 
 #define DI_ISA Isa::kAvx512
 #define DI_ISA_TEXT "avx512"
+#include "cpu/kernels/linear/codes8.inc"
 #include "cpu/kernels/linear/epilogue.inc"
-#include "cpu/kernels/linear/int8_core.inc"
+#include "cpu/kernels/linear/integer_core.inc"
+
+constexpr LinearKernel kRows[] = {DI_BYTE_ENCODINGS(DI_INT8_ROWS) DI_SMALL_ENCODINGS(DI_INT8_ROWS)};
 
 }  // namespace
 

@@ -8,6 +8,11 @@ namespace {
 #include "cpu/kernels/linear/merge_upper.inc"
 
 constexpr int kTileRows = 4;
+constexpr int kOneRowVectors = 2;
+constexpr int kWideRows = 2;
+template <Encoding>
+constexpr int kNarrowWords = 1;
+constexpr int64_t kDecodedRows = kRowChunk;
 constexpr int kSignedBias = 0;
 
 template <bool kSigned>
@@ -20,6 +25,7 @@ __attribute__((always_inline)) inline VI Dot(VI sum, VU codes, int32_t x) {
   return sum;
 }
 
+template <Encoding>
 __attribute__((always_inline)) inline VU FourBytes(const uint8_t* p) {
   typedef uint16_t Pairs __attribute__((vector_size(kLanes * 2)));
   Pairs first, second;
@@ -44,8 +50,11 @@ __attribute__((always_inline)) inline VU LookUp(VU nibbles) {
 
 #define DI_ISA Isa::kPortable
 #define DI_ISA_TEXT "portable"
+#include "cpu/kernels/linear/codes8.inc"
 #include "cpu/kernels/linear/epilogue.inc"
-#include "cpu/kernels/linear/int8_core.inc"
+#include "cpu/kernels/linear/integer_core.inc"
+
+constexpr LinearKernel kRows[] = {DI_BYTE_ENCODINGS(DI_INT8_ROWS) DI_SMALL_ENCODINGS(DI_INT8_ROWS)};
 
 }  // namespace
 

@@ -7,7 +7,7 @@ namespace {
 std::vector<const LinearKernel*> Int8Kernels(Isa isa) {
   std::vector<const LinearKernel*> kernels;
   for (const LinearKernel& kernel : LinearKernels(isa)) {
-    if (kernel.int8_core) kernels.push_back(&kernel);
+    if (kernel.Serves(Numerics::kInt8)) kernels.push_back(&kernel);
   }
   return kernels;
 }
@@ -26,7 +26,7 @@ TEST(Int8Test, EveryInstructionSetGivesTheSameBits) {
       const std::vector<float> expected = Multiply(*portable, w, x, most - m, m);
       for (const Isa isa : MachineIsas()) {
         const LinearKernel* kernel = Choose(*portable, isa);
-        ASSERT_TRUE(kernel->int8_core) << kernel->name;
+        ASSERT_TRUE(kernel->Serves(Numerics::kInt8)) << kernel->name;
         EXPECT_TRUE(BitEqual(Multiply(*kernel, w, x, most - m, m).data(), expected.data(), m * n))
             << kernel->name << " m " << m;
       }
@@ -105,10 +105,10 @@ TEST(Int8Test, PlainFloatsKeepTheNativeKernelAndSayWhy) {
   for (const Encoding encoding : {Encoding::kF32, Encoding::kF16, Encoding::kBF16, Encoding::kFP8}) {
     const LinearChoice choice = ChooseLinear(encoding, DType::kBF16, Isa::kPortable, Numerics::kInt8);
     ASSERT_NE(choice.kernel, nullptr);
-    EXPECT_FALSE(choice.kernel->int8_core);
+    EXPECT_FALSE(choice.kernel->Serves(Numerics::kInt8));
     EXPECT_NE(choice.reason.find("none for int8"), std::string::npos) << choice.reason;
   }
-  EXPECT_FALSE(ChooseLinear(Encoding::kQ8_0, DType::kF32, Isa::kPortable, Numerics::kNative).kernel->int8_core);
+  EXPECT_EQ(ChooseLinear(Encoding::kQ8_0, DType::kF32, Isa::kPortable, Numerics::kNative).kernel->integer_bits, 0);
 }
 
 }  // namespace

@@ -47,6 +47,14 @@ KernelTable Int8TableOf(Isa isa) {
   }
 }
 
+KernelTable Int16TableOf(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx2) return Int16TableAvx2();
+#endif
+  static_cast<void>(isa);
+  return {nullptr, 0};
+}
+
 KernelTable OrderedTableOf(Isa isa) {
   switch (isa) {
     case Isa::kPortable:
@@ -67,20 +75,22 @@ constexpr int kNumIsas = static_cast<int>(Isa::kAmx) + 1;
 // The rows of all tables of an ISA.
 std::vector<LinearKernel> AllRows(Isa isa) {
   std::vector<LinearKernel> rows;
-  for (const KernelTable& table : {TableOf(isa), OrderedTableOf(isa), Int8TableOf(isa)}) {
+  for (const KernelTable& table : {TableOf(isa), OrderedTableOf(isa), Int8TableOf(isa), Int16TableOf(isa)}) {
     rows.insert(rows.end(), table.rows, table.rows + table.count);
   }
   return rows;
 }
 
 int64_t PreparedRow(const LinearKernel& kernel, int64_t k) {
-  if (kernel.int8_core) return BlocksOf(k) * Int8RowBytesPerBlock(LayoutOf(kernel.encoding).scales_per_block());
+  if (kernel.integer_bits > 0) {
+    return BlocksOf(k) * IntegerRowBytesPerBlock(kernel.integer_bits, LayoutOf(kernel.encoding).scales_per_block());
+  }
   return PreparedRowBytes(kernel.bf16_core, kernel.encoding, kernel.act, k);
 }
 
-// The int8 core prepares whole tiles of rows.
+// The integer cores prepare whole tiles of rows.
 int64_t PreparedRows(const LinearKernel& kernel, int64_t rows) {
-  return kernel.int8_core ? (rows + kInt8TileRows - 1) / kInt8TileRows * kInt8TileRows : rows;
+  return kernel.integer_bits > 0 ? (rows + kIntegerTileRows - 1) / kIntegerTileRows * kIntegerTileRows : rows;
 }
 
 }  // namespace
@@ -131,8 +141,7 @@ bool HasLinear(Isa isa, Numerics numerics) {
 size_t LinearScratchBytes(const LinearKernel& kernel, int64_t max_m, int64_t k) {
   if (kernel.scratch_bytes != nullptr) return static_cast<size_t>(kernel.scratch_bytes(std::max<int64_t>(max_m, 1), k));
   const int64_t rows = std::min(std::max<int64_t>(max_m, 1), kRowChunk);
-  const int64_t offset = kernel.int8_core ? 0 : PreparedOffset(kernel.bf16_core, rows);
-  const int64_t bytes = offset + PreparedRows(kernel, rows) * PreparedRow(kernel, k);
+  const int64_t bytes = PreparedOffset(kernel.bf16_core, rows) + PreparedRows(kernel, rows) * PreparedRow(kernel, k);
   return static_cast<size_t>((bytes + 63) / 64 * 64);
 }
 

@@ -12,12 +12,14 @@
 // chain of fused multiply-adds (portable: multiply, then add) runs over k. Portable numerics: with x in bf16 weights
 // are decoded to f32, rounded to bf16 (to nearest, ties to even) and summed in the order of AMX's tile product, two
 // chains for 32 k (tile_order.inc); with x in f32 they are the f32 core with FMA. AMX kernels have that order in native
-// mode, too, but f16 and f32 weights, which rounding would harm, keep the f32 core there. int8 core: x becomes blocks
-// of 32 integers in [-127, 127] times amax / 127, whose products with the weights' codes are summed exactly; a block is
-// scaled in f32 and added in one order that is the same on every ISA (int8_core.inc). For a given kernel every output
-// element is computed in that one order, whatever m, the column range, other rows, or the number of threads: results
-// are bit-equal. Then value = sum + bias; y = round(value), or, with a residual, y = round(residual + round(value)):
-// the same bits as separate ops.
+// mode, too, but f16 and f32 weights, which rounding would harm, keep the f32 core there. Integer cores: x
+// becomes blocks of 32 integers times a scale, whose products with the weights' codes are summed exactly; a block is
+// scaled in f32 and added in one order that is the same on every ISA (integer_core.inc). For int8 numerics they are in
+// [-127, 127], times amax / 127. With x in bf16 on AVX2 native numerics have 16 bits times a power of two, in which
+// values of at least amax / 128 are exact and smaller ones are off by at most amax / 2^15 (integer_x.inc); encodings
+// that are not integers times scales keep the f32 core. For a given kernel every output element is computed in that one
+// order, whatever m, the column range, other rows, or the number of threads: results are bit-equal. Then value = sum +
+// bias; y = round(value), or, with a residual, y = round(residual + round(value)): the same bits as separate ops.
 //
 // Threads: Run writes only the columns it is given, so members of a team call it with disjoint column ranges and their
 // own scratch; no barriers inside. Nothing here allocates. Arguments are the caller's own: wrong ones are bugs
@@ -78,7 +80,7 @@ struct LinearKernel {
   void (*run)(const LinearArgs& args, int64_t col_begin, int64_t col_end);
   void (*prepare)(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared);
   uint8_t modes = Modes(Numerics::kNative);
-  bool int8_core = false;  // bf16_core is false then
+  int integer_bits = 0;  // of x in an integer core: 8 or 16; bf16_core is false then
   // Of a kernel with a geometry of its own: the bytes of PreparedLinearBytes and of LinearScratchBytes.
   int64_t (*prepared_bytes)(int64_t m, int64_t k) = nullptr;
   int64_t (*scratch_bytes)(int64_t max_m, int64_t k) = nullptr;
@@ -122,7 +124,7 @@ void DecodePackedRow(Encoding encoding, const void* packed, int64_t n, int64_t k
 // Scratch of one thread for any m up to max_m.
 size_t LinearScratchBytes(const LinearKernel& kernel, int64_t max_m, int64_t k);
 
-// What a kernel derives from x before it starts (block sums, x widened to f32 and padded, or x in 8-bit blocks); 0
+// What a kernel derives from x before it starts (block sums, x widened to f32 and padded, or blocks of integers); 0
 // where there is nothing. Optional: with many threads and large m, members prepare disjoint rows into one buffer
 // (64-byte aligned), meet at a barrier, and pass it as LinearArgs::prepared. With two threads preparing inside Run
 // costs less than a barrier.

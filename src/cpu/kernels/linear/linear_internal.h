@@ -16,11 +16,19 @@ static constexpr int64_t kRowChunk = 256;
 static constexpr int64_t kChunkBlocks = 4;
 static constexpr int64_t kDecodedBytes = kChunkBlocks * kBlockK * kPanelColumns * 4;
 
-// Scratch of the f32 core: {decoded weights; sums of a chunk of rows; prepared rows}; of the bf16 core: {prepared
-// rows}.
+// The integer cores prepare tiles of this many rows; bytes of one row's share of a block: 32 codes, their scale, and a
+// start for each half that has scales of its own.
+static constexpr int64_t kIntegerTileRows = 4;
+[[maybe_unused]] static constexpr int64_t IntegerRowBytesPerBlock(int64_t bits, int64_t halves) {
+  return kBlockK * bits / 8 + 4 + 4 * halves;
+}
+
+// Scratch of the f32 and the integer cores: {decoded weights; sums of a chunk of rows, in whole tiles; prepared rows};
+// of the bf16 core: {prepared rows}.
 [[maybe_unused]] static constexpr int64_t PreparedOffset(bool bf16_core, int64_t max_rows) {
   if (bf16_core) return 0;
-  return kDecodedBytes + (max_rows < kRowChunk ? max_rows : kRowChunk) * kPanelColumns * 4;
+  const int64_t rows = max_rows < kRowChunk ? max_rows : kRowChunk;
+  return kDecodedBytes + (rows + kIntegerTileRows - 1) / kIntegerTileRows * kIntegerTileRows * kPanelColumns * 4;
 }
 
 // Bytes of one prepared row.
@@ -31,13 +39,6 @@ static constexpr int64_t kDecodedBytes = kChunkBlocks * kBlockK * kPanelColumns 
     return padded == k ? 0 : padded * 2;
   }
   return act == DType::kF32 && padded == k ? 0 : padded * 4;
-}
-
-// The int8 core prepares tiles of this many rows; bytes of one row's share of a block: 32 codes, their scale, and a
-// start for each half that has scales of its own.
-static constexpr int64_t kInt8TileRows = 4;
-[[maybe_unused]] static constexpr int64_t Int8RowBytesPerBlock(int64_t halves) {
-  return kBlockK + 4 + 4 * halves;
 }
 
 struct KernelTable {
@@ -51,6 +52,7 @@ KernelTable LinearTableAvx512Bf16();
 KernelTable Int8TablePortable();
 KernelTable Int8TableAvx2();
 KernelTable Int8TableAvx512();
+KernelTable Int16TableAvx2();
 KernelTable LinearTableAmx();
 KernelTable OrderedTablePortable();  // of portable numerics
 KernelTable OrderedTableAvx2();

@@ -82,7 +82,7 @@ TEST(LinearTest, ChoiceWalksTheOrderedListToPortable) {
 // which flush denormals (some scales are subnormal halves).
 void ExpectIdentityReturnsTheExactWeights() {
   for (const LinearKernel* kernel : KernelsOfThisMachine()) {
-    if (kernel->int8_core) continue;  // 127 times the rounded 1/127 is not 1
+    if (kernel->Serves(Numerics::kInt8)) continue;  // 127 times the rounded 1/127 is not 1
     const int64_t k = MultipleOfBlock(kernel->encoding, 70);
     const Weight w(kernel->encoding, 45, k, 11);
     const Activations x(kernel->act, k, k, 0, /*identity=*/true);

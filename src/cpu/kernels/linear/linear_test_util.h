@@ -212,16 +212,18 @@ inline int64_t MultipleOfBlock(Encoding encoding, int64_t k) {
   return (k + block - 1) / block * block;
 }
 
-// What a kernel multiplies by: x, or with the int8 core integers times the scale of their block of 32.
+// What a kernel multiplies by: x, or in an integer core integers times the scale of their block of 32.
 inline std::vector<double> ValuesFor(const LinearKernel& kernel, const Activations& x) {
   std::vector<double> values(x.values.begin(), x.values.end());
-  if (!kernel.int8_core) return values;
+  if (kernel.integer_bits == 0) return values;
   for (int64_t row = 0; row < x.m; ++row) {
     for (int64_t block = 0; block < x.k; block += 32) {
       const float* in = &x.values[static_cast<size_t>(row * x.k + block)];
       float largest = 0;
       for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(in[i]));
-      const float scale = largest / 127.0f, inverse = largest == 0 ? 0 : 127.0f / largest;
+      const float power = largest == 0 ? 0 : std::ldexp(1.0f, std::ilogb(largest) - 14);
+      const float scale = kernel.Serves(Numerics::kInt8) ? largest / 127.0f : power;
+      const float inverse = largest == 0 ? 0 : kernel.Serves(Numerics::kInt8) ? 127.0f / largest : 1 / power;
       for (int i = 0; i < 32; ++i) {
         values[static_cast<size_t>(row * x.k + block + i)] = std::nearbyint(in[i] * inverse) * double{scale};
       }
