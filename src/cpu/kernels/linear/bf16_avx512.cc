@@ -12,7 +12,6 @@ namespace deepinfer::cpu {
 namespace {
 
 #include "cpu/kernels/linear/epilogue.inc"
-
 #include "cpu/kernels/linear/prefetch.inc"
 
 constexpr int64_t kGroupRows = 8;  // 16 block sums, 2 weights, 1 x, tables and masks: 24 of 32 registers

@@ -1,7 +1,8 @@
 // The int16 core for AVX2: vpmaddwd adds two products of 16 bits in 32, twice as many products as FMA makes of f32.
 //
-// The largest sum of a block, 32 * 2^15 * 128, fits 32 bits. `int8` numerics with 8-bit codes are here, too: their
-// products leave no room in 16 bits, and integers of 8 bits in lanes of 16 have the same sums.
+// The largest sums of a block, 32 * 2^15 * 255 of biased codes beside what they start from, fit 32 bits. `int8`
+// numerics with 8-bit codes are here, too: their products leave no room in 16 bits, and integers of 8 bits in lanes of
+// 16 have the same sums.
 #include <immintrin.h>
 
 #include "cpu/kernels/linear/linear_internal.h"
@@ -14,7 +15,7 @@ namespace {
 constexpr int kXBits = 16;
 constexpr int kTileRows = 4;
 constexpr int kOneRowVectors = 4;
-constexpr int kWideRows = 4;
+constexpr bool kFourRowsWide = true;
 template <Encoding>
 constexpr int kNarrowWords = 1;
 constexpr int64_t kDecodedRows = 4;

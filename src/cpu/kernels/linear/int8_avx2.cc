@@ -1,6 +1,7 @@
-// The int8 core for AVX2. vpmaddubsw adds two products in 16 bits: with codes of at most 6 bits that is at most
-// 2 * 63 * 127, and signed bytes are multiplied as |w| by x with w's sign, at most 2 * 128 * 127: both fit, so nothing
-// saturates. Of small codes several such sums fit (kNarrowWords): a block of 4 bits is widened once, not 8 times.
+// The int8 core for AVX2, of codes below 8 bits. vpmaddubsw adds two products in 16 bits: with unsigned codes of at
+// most 6 bits that is at most 2 * 63 * 127, and signed ones are multiplied as |w| by x with w's sign, at most 2 * 127 *
+// 127: both fit, so nothing saturates. Of small codes several such sums fit (kNarrowWords): a block of 4 bits is
+// widened once, not 8 times.
 #include <immintrin.h>
 
 #include "cpu/kernels/linear/linear_internal.h"
@@ -11,10 +12,9 @@ namespace {
 #include "cpu/kernels/linear/lanes_avx2.inc"
 #include "cpu/kernels/linear/merge_upper.inc"
 
-// 4 rows of one vector: 4 block sums, 4 sums, 4 totals, 1 weight and what a product needs: all of 16 registers.
 constexpr int kTileRows = 4;
 constexpr int kOneRowVectors = 4;
-constexpr int kWideRows = 2;
+constexpr bool kFourRowsWide = false;
 constexpr int64_t kDecodedRows = 4;
 constexpr int kSignedBias = 0;
 
@@ -28,6 +28,7 @@ constexpr int Largest(PanelLayout layout) {
 }
 // As many words of two products of a code and 127 as fit 16 bits, of 1, 2, 4 and 8.
 constexpr int WordsOf(int most) {
+  if (most < 1) __builtin_unreachable();  // not even one fits: no constant
   return most >= 8 ? 8 : most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 template <Encoding kE>

@@ -11,7 +11,7 @@ namespace {
 // 12 rows of one vector: 12 block sums, 12 sums, 1 weight, tables and masks: 28 of 32 registers.
 constexpr int kTileRows = 12;
 constexpr int kOneRowVectors = 2;
-constexpr int kWideRows = 4;
+constexpr bool kFourRowsWide = true;
 template <Encoding>
 constexpr int kNarrowWords = 1;
 constexpr int64_t kDecodedRows = kRowChunk;

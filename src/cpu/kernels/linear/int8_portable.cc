@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kTileRows = 4;
 constexpr int kOneRowVectors = 2;
-constexpr int kWideRows = 2;
+constexpr bool kFourRowsWide = false;
 template <Encoding>
 constexpr int kNarrowWords = 1;
 constexpr int64_t kDecodedRows = kRowChunk;

@@ -48,11 +48,14 @@ KernelTable Int8TableOf(Isa isa) {
 }
 
 KernelTable Int16TableOf(Isa isa) {
+  switch (isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx2) return Int16TableAvx2();
+    case Isa::kAvx2:
+      return Int16TableAvx2();
 #endif
-  static_cast<void>(isa);
-  return {nullptr, 0};
+    default:
+      return {nullptr, 0};
+  }
 }
 
 KernelTable OrderedTableOf(Isa isa) {

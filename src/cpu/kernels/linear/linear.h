@@ -76,7 +76,7 @@ struct LinearKernel {
   Isa isa;
   Encoding encoding;
   DType act;       // f32 or bf16
-  bool bf16_core;  // else the f32 core
+  bool bf16_core;  // else the f32 core, or an integer core
   void (*run)(const LinearArgs& args, int64_t col_begin, int64_t col_end);
   void (*prepare)(const void* x, int64_t ldx, int64_t row_begin, int64_t row_end, int64_t k, void* prepared);
   uint8_t modes = Modes(Numerics::kNative);

@@ -12,7 +12,7 @@ namespace deepinfer::cpu {
 
 // Rows processed together: bounds the scratch, and keeps their x in L2 (256 x 1536 in bf16: 768 KB).
 static constexpr int64_t kRowChunk = 256;
-// f32 core: 128 k of 32 columns decoded to f32 in half of a 32 KB L1.
+// f32 and integer cores: 128 k of 32 columns decoded to f32 (or words of codes) in half of a 32 KB L1.
 static constexpr int64_t kChunkBlocks = 4;
 static constexpr int64_t kDecodedBytes = kChunkBlocks * kBlockK * kPanelColumns * 4;
 

@@ -65,6 +65,10 @@ TEST(LinearTest, ChoiceWalksTheOrderedListToPortable) {
       EXPECT_EQ(portable.reason.find("amx: no kernel") != std::string::npos,
                 act == DType::kF32 || encoding == Encoding::kF32 || encoding == Encoding::kF16)
           << portable.reason;
+      const LinearChoice avx2 = ChooseLinear(encoding, act, Isa::kAvx2, Numerics::kNative);
+      EXPECT_EQ(avx2.kernel->isa, Isa::kAvx2) << avx2.reason;
+      const bool integers = IsQuantised(encoding) && encoding != Encoding::kFP8;
+      EXPECT_EQ(avx2.kernel->integer_bits, act == DType::kBF16 && integers ? 16 : 0) << avx2.reason;
       const LinearChoice best = ChooseLinear(encoding, act, Isa::kAmx, Numerics::kNative);
       const bool exact_in_bf16 = encoding != Encoding::kF32 && encoding != Encoding::kF16;
       EXPECT_EQ(best.kernel->isa, act == DType::kBF16 && exact_in_bf16 ? Isa::kAmx : Isa::kAvx512);
@@ -146,7 +150,7 @@ TEST(LinearTest, RowsAreBitEqualForEveryBatchSplitAndPreparation) {
       const std::vector<float> row = Multiply(*kernel, w, x, i, 1);
       alone.insert(alone.end(), row.begin(), row.end());
     }
-    for (const int64_t m : {2, 3, 4, 5, 8, 16, 17, 33, 128, 300}) {
+    for (const int64_t m : {2, 3, 4, 5, 8, 16, 17, 33, 128, 257, 300}) {
       if (m > most) break;
       const int64_t row = most - m;
       EXPECT_TRUE(BitEqual(Multiply(*kernel, w, x, row, m).data(), &alone[static_cast<size_t>(row * n)], m * n))

@@ -20,19 +20,25 @@
 
 namespace deepinfer::cpu {
 
-// 64-byte aligned bytes, filled with 0xff so that reads of unwritten places show up as NaN.
+// 64-byte aligned bytes, filled with 0xff so that reads of unwritten places show up as NaN; 64 more show writes past
+// them.
 class Buffer {
  public:
-  explicit Buffer(size_t bytes) : data_(static_cast<uint8_t*>(::operator new(bytes + 64, std::align_val_t{64}))) {
+  explicit Buffer(size_t bytes)
+      : data_(static_cast<uint8_t*>(::operator new(bytes + 64, std::align_val_t{64}))), bytes_(bytes) {
     std::memset(data_, 0xff, bytes + 64);
   }
   ~Buffer() { ::operator delete(data_, std::align_val_t{64}); }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   uint8_t* get() const { return data_; }
+  bool IsWhole() const {
+    return std::all_of(data_ + bytes_, data_ + bytes_ + 64, [](uint8_t byte) { return byte == 0xff; });
+  }
 
  private:
   uint8_t* data_;
+  size_t bytes_;
 };
 
 inline std::vector<Encoding> AllEncodings() {
@@ -172,6 +178,7 @@ inline std::vector<float> Multiply(const LinearKernel& kernel, const Weight& w, 
   for (int64_t column = 0; column < w.n; column += step) {
     RunLinear(kernel, args, column, std::min(column + step, w.n));
   }
+  EXPECT_TRUE(scratch.IsWhole() && prepared.IsWhole()) << kernel.name << " wrote past its memory, m " << m;
   return y;
 }
 
