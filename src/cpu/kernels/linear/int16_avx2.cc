@@ -19,10 +19,10 @@ constexpr bool kFourRowsWide = true;
 template <Encoding>
 constexpr int kNarrowWords = 1;
 constexpr int64_t kDecodedRows = 4;
-constexpr int kLookUpBias = 128;  // of the values of a codebook, which are looked up as unsigned bytes
 
 #define DI_ISA Isa::kAvx2
 #define DI_ISA_TEXT "avx2"
+#include "cpu/kernels/linear/byte_table.inc"
 #include "cpu/kernels/linear/epilogue.inc"
 #include "cpu/kernels/linear/scales.inc"
 
@@ -48,19 +48,6 @@ DI_INLINE __m256i LoadWords(const uint8_t* p) {
 DI_INLINE __m256i MoveBits(__m256i words, int from, int to) {
   return from > to ? _mm256_srli_epi16(words, from - to) : from < to ? _mm256_slli_epi16(words, to - from) : words;
 }
-
-// Values of a codebook plus the bias, in both halves.
-struct ByteTable {
-  uint8_t value[32];
-};
-template <Encoding kE>
-constexpr ByteTable MakeByteTable() {
-  ByteTable table{};
-  for (int i = 0; i < 32; ++i) table.value[i] = static_cast<uint8_t>(LayoutOf(kE).ValueOf(i % 16) + kLookUpBias);
-  return table;
-}
-template <Encoding kE>
-alignas(32) constexpr ByteTable kByteTable = MakeByteTable<kE>();
 
 // Pair d of kLanes columns, as packed: the even k in the low half of a lane, the odd one above.
 template <Encoding kE>

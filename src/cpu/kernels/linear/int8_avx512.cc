@@ -6,6 +6,7 @@
 namespace deepinfer::cpu {
 namespace {
 
+#include "cpu/kernels/linear/byte_table.inc"
 #include "cpu/kernels/linear/lanes_avx512.inc"
 
 // 12 rows of one vector: 12 block sums, 12 sums, 1 weight, tables and masks: 28 of 32 registers.
@@ -15,7 +16,7 @@ constexpr bool kFourRowsWide = true;
 template <Encoding>
 constexpr int kNarrowWords = 1;
 constexpr int64_t kDecodedRows = kRowChunk;
-constexpr int kSignedBias = 128;
+constexpr int kSignedBias = kLookUpBias;
 
 template <bool kSigned>
 __attribute__((always_inline)) inline VI Dot(VI sum, VU codes, int32_t x) {
@@ -32,18 +33,6 @@ __attribute__((always_inline)) inline VU FourBytes(const uint8_t* p) {
   const __m512i pairs = _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), _mm512_loadu_si512(p));
   return reinterpret_cast<VU>(pairs) ^ 0x80808080u;
 }
-
-struct ByteTable {
-  uint8_t value[64];
-};
-template <Encoding kE>
-constexpr ByteTable MakeByteTable() {
-  ByteTable table{};
-  for (int i = 0; i < 64; ++i) table.value[i] = static_cast<uint8_t>(LayoutOf(kE).ValueOf(i % 16) + kSignedBias);
-  return table;
-}
-template <Encoding kE>
-alignas(64) constexpr ByteTable kByteTable = MakeByteTable<kE>();
 
 template <Encoding kE>
 __attribute__((always_inline)) inline VU LookUp(VU nibbles) {
