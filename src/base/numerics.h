@@ -1,7 +1,7 @@
 // How a backend may round and order sums: the mode of a whole run. Pure values, thread-safe.
 //
-//   native    the machine's best order of each sum, and of bf16 activations a form at least as fine; bits may differ
-//             between instruction sets
+//   native    the machine's best order of each sum, and its best form of bf16 activations in matrix products; bits may
+//             differ between instruction sets
 //   portable  one order everywhere: bits are equal on every machine
 //   int8      native, but activations of matrix products are rounded to blocks of 8-bit integers where kernels have
 //   that

@@ -11,6 +11,7 @@ namespace deepinfer::cpu {
 namespace {
 
 #include "cpu/kernels/linear/lanes_avx2.inc"
+#include "cpu/kernels/linear/merge_upper.inc"
 
 constexpr int kXBits = 16;
 constexpr int kTileRows = 4;
@@ -40,38 +41,30 @@ DI_INLINE VI Dot(VI sum, VU codes, int32_t x) {
   return sum;
 }
 
-DI_INLINE __m256i LoadWords(const uint8_t* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
-
-// Moves bit `from` of every 16-bit lane to bit `to`.
-DI_INLINE __m256i MoveBits(__m256i words, int from, int to) {
-  return from > to ? _mm256_srli_epi16(words, from - to) : from < to ? _mm256_slli_epi16(words, to - from) : words;
-}
-
-// Pair d of kLanes columns, as packed: the even k in the low half of a lane, the odd one above.
+// Pair d of kLanes columns, as packed: the even k in the low half of a lane, the odd one above. What a shift brings
+// from the other half is outside the mask.
 template <Encoding kE>
 DI_INLINE VU CodesAt(const uint8_t* group, int lane, int d) {
   constexpr PanelLayout kL = LayoutOf(kE);
-  __m256i codes;
   if constexpr (kL.bits == 8) {
-    codes = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(group + d * 32 + lane * 2)));
+    const auto* pairs = reinterpret_cast<const __m128i*>(group + d * 32 + lane * 2);
+    return reinterpret_cast<VU>(_mm256_cvtepi8_epi16(_mm_loadu_si128(pairs)));
   } else {
     constexpr int kLow = kL.low_bits(), kUpper = kL.upper_bits(), kLowPairs = 16 / kLow;
-    codes = MoveBits(LoadWords(group + d / kLowPairs * 64 + lane * 4), d % kLowPairs * kLow, 0);
-    codes = _mm256_and_si256(codes, _mm256_set1_epi16((1 << kLow) - 1));
+    constexpr uint32_t kBoth = 0x00010001u;
+    VU codes = Load<VU>(group + d / kLowPairs * 64 + lane * 4) >> (d % kLowPairs * kLow);
+    codes &= ((1u << kLow) - 1) * kBoth;
     if constexpr (kUpper > 0) {
       constexpr int kPairs = 16 / kUpper;
-      const __m256i line = LoadWords(group + kL.low_bytes() + d / kPairs * 64 + lane * 4);
-      const __m256i upper = MoveBits(line, d % kPairs * kUpper, kLow);
-      codes = _mm256_or_si256(codes, _mm256_and_si256(upper, _mm256_set1_epi16(((1 << kUpper) - 1) << kLow)));
+      const VU upper = Load<VU>(group + kL.low_bytes() + d / kPairs * 64 + lane * 4);
+      codes |= MoveBits(upper, d % kPairs * kUpper, kLow) & ((((1u << kUpper) - 1) << kLow) * kBoth);
     }
     if constexpr (kL.codes != Codes::kInteger) {
-      const __m256i index = _mm256_or_si256(codes, _mm256_set1_epi16(static_cast<int16_t>(0x8000)));  // high byte: 0
-      codes = _mm256_shuffle_epi8(LoadWords(kByteTable<kE>.value), index);
+      const auto index = reinterpret_cast<__m256i>(codes | (0x8000u * kBoth));  // its high bytes look up zero
+      codes = reinterpret_cast<VU>(_mm256_shuffle_epi8(Load<__m256i>(kByteTable<kE>.value), index));
     }
+    return codes;
   }
-  return reinterpret_cast<VU>(codes);
 }
 
 // Writes the 32 integers of a block of x; their order is that of the codes.

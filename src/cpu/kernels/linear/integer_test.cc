@@ -65,11 +65,14 @@ Weight Extreme(Encoding encoding, int64_t n, int64_t k, uint8_t byte) {
   return w;
 }
 
+constexpr uint8_t kExtremeBytes[] = {0x00, 0xff, 0x77, 0x88};
+
 // x is `size` throughout, of one sign or with signs that make every product positive: the largest sums that there are.
-void ExpectNothingSaturates(const LinearKernel& kernel, const Weight& w, float size) {
+// `largest`: of the weights of all extreme bytes, so that products and minima that cancel count, too.
+void ExpectLargestSums(const LinearKernel& kernel, const Weight& w, float size, float largest) {
   for (const bool follow : {false, true}) {
     Activations x(kernel.act, 5, w.k, 1);
-    double expected = 0, norm = 0;
+    double expected = 0;
     for (int64_t i = 0; i < w.k; ++i) {
       const float weight = w.values[static_cast<size_t>(i)], value = follow && weight < 0 ? -size : size;
       const uint16_t half = F32ToBF16(value);
@@ -78,10 +81,10 @@ void ExpectNothingSaturates(const LinearKernel& kernel, const Weight& w, float s
                     kernel.act == DType::kF32 ? static_cast<const void*>(&value) : &half, SizeOf(kernel.act));
       }
       expected += double{value} * weight;
-      norm += std::fabs(double{value} * weight);
     }
-    // A minimum and what it is taken from may be much larger than the weights; a sum that wrapped is off by more still.
-    const double tolerance = 1e-4 * (norm + std::fabs(size) * static_cast<double>(w.k));
+    // As in MatchesTheDoubleReference.
+    const double x_norm = std::fabs(double{size}) * static_cast<double>(w.k);
+    const double tolerance = std::numeric_limits<float>::epsilon() * static_cast<double>(w.k) * x_norm * largest;
     for (const int64_t m : {1, 4, 5}) {
       for (const float y : Multiply(kernel, w, x, 0, m)) {
         ASSERT_NEAR(y, expected, tolerance) << kernel.name << " size " << size << " m " << m;
@@ -90,12 +93,54 @@ void ExpectNothingSaturates(const LinearKernel& kernel, const Weight& w, float s
   }
 }
 
-TEST(IntegerTest, NothingSaturates) {
+TEST(IntegerTest, NoEncodingSaturates) {
   for (const LinearKernel* kernel : KernelsOfThisMachine()) {
     if (kernel->integer_bits == 0) continue;
-    for (const uint8_t byte : {0x00, 0xff, 0x77, 0x88}) {
-      const Weight w = Extreme(kernel->encoding, 33, MultipleOfBlock(kernel->encoding, 64), byte);
-      for (const float size : {127.0f, -127.0f, 1.9921875f, -1.9921875f}) ExpectNothingSaturates(*kernel, w, size);
+    std::vector<Weight> weights;
+    float largest = 0;
+    for (const uint8_t byte : kExtremeBytes) {
+      weights.push_back(Extreme(kernel->encoding, 33, MultipleOfBlock(kernel->encoding, 64), byte));
+      for (const float value : weights.back().values) largest = std::max(largest, std::fabs(value));
+    }
+    for (const Weight& w : weights) {
+      for (const float size : {127.0f, -127.0f, 1.9921875f, -1.9921875f}) ExpectLargestSums(*kernel, w, size, largest);
+    }
+  }
+}
+
+// q8_0 with a scale of 1 and `code` throughout: sums come out exactly.
+void ExpectExactSums(const LinearKernel& kernel, int code, float x) {
+  const int64_t n = 32, k = 64;
+  std::vector<uint8_t> rows(n * RowBytes(Encoding::kQ8_0, k));
+  const uint16_t one = F32ToF16(1.0f);
+  for (size_t block = 0; block < rows.size(); block += 34) {
+    std::memcpy(&rows[block], &one, 2);
+    std::memset(&rows[block + 2], code, 32);
+  }
+  const PackSegment segment{rows.data(), n, static_cast<int64_t>(RowBytes(Encoding::kQ8_0, k))};
+  Buffer packed(PackedLinearBytes(Encoding::kQ8_0, n, k));
+  PackPanels(Encoding::kQ8_0, {&segment, 1}, k, packed.get(), 0, 1);
+  const std::vector<float> f32(k, x);
+  const std::vector<uint16_t> bf16(k, F32ToBF16(x));
+  const void* in = kernel.act == DType::kF32 ? static_cast<const void*>(f32.data()) : bf16.data();
+  std::vector<float> y(n);
+  const LinearOutput output{0, n, y.data(), n};
+  Buffer scratch(LinearScratchBytes(kernel, 1, k));
+  RunLinear(kernel, {in, k, 1, packed.get(), n, k, DType::kF32, &output, 1, scratch.get()}, 0, n);
+  for (const float value : y) EXPECT_EQ(value, x * static_cast<float>(code) * k) << kernel.name;
+}
+
+// Signed codes reach -128, and x reaches 127 both ways, or has all the bits of a bf16: the largest products there are.
+TEST(IntegerTest, NothingSaturates) {
+  for (const Isa isa : MachineIsas()) {
+    for (const int code : {-128, 127}) {
+      for (const float sign : {-1.0f, 1.0f}) {
+        const auto choose = [&](DType act, Numerics numerics) -> const LinearKernel& {
+          return *ChooseLinear(Encoding::kQ8_0, act, isa, numerics).kernel;
+        };
+        ExpectExactSums(choose(DType::kF32, Numerics::kInt8), code, sign * 127.0f);
+        ExpectExactSums(choose(DType::kBF16, Numerics::kNative), code, sign * 1.9921875f);
+      }
     }
   }
 }
