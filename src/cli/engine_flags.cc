@@ -5,8 +5,13 @@ namespace deepinfer::cli {
 void AddEngineFlags(CLI::App* command, engine::EngineOptions* options) {
   command
       ->add_option("--chunked-prefill-size", options->chunked_prefill_size,
-                   "tokens of one prefill step while others decode and wait for it")
+                   "tokens of prompts, at most, in one step that others decode in or wait for")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--prefill-step-ms", options->prefill_step_ms,
+                   "time of those tokens, at most: how many they are follows from the speed of the last steps; 0: any")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", options->prefix_caching,
                     "reuse the KV cache of equal beginnings of prompts (on by default)");

@@ -29,13 +29,11 @@ runner::StepPlan PlanOf(const ProfiledStep& step, const std::vector<std::vector<
   runner::StepPlan plan;
   plan.Clear();
   plan.phase = step.phase;
-  const bool decode = step.phase == models::Phase::kDecode;
   for (size_t request = 0; request < tables.size(); ++request) {
     const std::vector<int32_t> ids = FixedPrompt(step.tokens, vocab, static_cast<int64_t>(request));
     for (int64_t i = 0; i < step.tokens; ++i) {
       const int64_t position = step.context + i;
       plan.tokens.push_back(ids[static_cast<size_t>(i)]);
-      if (decode) plan.token_slots.push_back(-1);
       plan.positions.push_back(static_cast<int32_t>(position));
       const int64_t block = tables[request][static_cast<size_t>(position / block_size)];
       plan.slots.push_back(static_cast<int32_t>(block * block_size + position % block_size));

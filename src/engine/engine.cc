@@ -8,14 +8,24 @@
 namespace deepinfer::engine {
 namespace {
 
-SchedulerLimits LimitsOf(const runner::ModelRunner& runner, const EngineOptions& options) {
+SchedulerLimits LimitsOf(const runner::ModelRunner& runner) {
   SchedulerLimits limits;
   limits.block_size = runner.options().block_size;
   limits.max_seqs = runner.options().max_num_seqs;
   limits.max_tokens = runner.options().prefill_buckets.back();
-  limits.max_tokens_while_decoding = std::min(limits.max_tokens, options.chunked_prefill_size);
   limits.max_prefill_requests = runner.max_prefill_requests();
   return limits;
+}
+
+// Where decoding sequences are not part of the step, the smallest graph runs whole however few its tokens are. Where
+// they are, products of fewer rows than a few run well below their best speed.
+PrefillLimits PaceOf(const runner::ModelRunner& runner, const EngineOptions& options) {
+  constexpr int64_t kSmallest = 16;
+  const std::vector<int64_t>& buckets = runner.options().prefill_buckets;
+  const bool together = runner.max_prefill_requests() >= runner.options().max_num_seqs;
+  if (!together) return {.largest = std::min(buckets.front(), options.chunked_prefill_size)};
+  const int64_t largest = std::min(buckets.back(), options.chunked_prefill_size);
+  return {.budget_ms = options.prefill_step_ms, .smallest = std::min(kSmallest, largest), .largest = largest};
 }
 
 // Whether all that a model keeps of a prefix lies in blocks.
@@ -31,7 +41,8 @@ bool BlocksCanBeShared(const runner::ModelRunner& runner) {
 Engine::Engine(runner::ModelRunner* runner, EngineOptions options)
     : runner_(runner),
       options_(options),
-      scheduler_(LimitsOf(*runner, options), runner->num_blocks()),
+      scheduler_(LimitsOf(*runner), runner->num_blocks()),
+      pace_(PaceOf(*runner, options)),
       blocks_can_be_shared_(BlocksCanBeShared(*runner)),
       hash_seed_(RandomSeed()) {
   if (options.async_stepping) thread_ = std::make_unique<StepThread>(runner);
@@ -160,7 +171,7 @@ Status Engine::LaunchNext() {
   const bool ahead = num_in_flight_ > 0;
   LaunchedStep* step = in_flight_[0] == &steps_[0] ? &steps_[1] : &steps_[0];
   const Preemption preemption = ahead ? Preemption::kForbidden : Preemption::kAllowed;
-  if (!scheduler_.Next(preemption, &step->plan, &step->scheduled)) return {};
+  if (!scheduler_.Next(preemption, pace_.Next(), &step->plan, &step->scheduled)) return {};
   if (options_.check_invariants) DI_RETURN_IF_ERROR(scheduler_.CheckPlan(step->plan, step->scheduled));
   CountStep(*step);
   step->FindLateRows();
@@ -221,6 +232,7 @@ Status Engine::Step() {
     }
     LaunchedStep* step = in_flight_[0];
     Await(step);
+    if (step->status) pace_.Observe(step->plan.num_tokens(), step->run_ms);
     in_flight_[0] = in_flight_[1];
     in_flight_[--num_in_flight_] = nullptr;
     Deliver(step);

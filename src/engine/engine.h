@@ -2,11 +2,11 @@
 // except for Cancel.
 //
 // Each Step hands out the tokens of one step of the model. With EngineOptions::async_stepping the model runs on a
-// thread of its own and its next step is launched before the last one is handed out: decode steps take their input from
-// the token store inside the graph, and a row's mask and penalties, which follow from the token before it, reach a
-// running step right before it samples. A sequence may turn out to have
-// ended while it takes part in the next step: what that computes of it is dropped; its block was its own until then,
-// and whoever gets it next runs later. When Step returns with nothing left to do, no step is on its way.
+// thread of its own and its next step is launched before the last one is handed out: sampled tokens are read from the
+// token store inside the graph, and a row's mask and penalties, which follow from the token before it, reach a running
+// step right before it samples. A sequence may turn out to have ended while it takes part in the next step: what that
+// computes of it is dropped; its block was its own until then, and whoever gets it next runs later. When Step returns
+// with nothing left to do, no step is on its way.
 //
 // A step's error, or a NaN in one row's logits, ends the requests it concerns with an error; others go on.
 #pragma once
@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "engine/engine_options.h"
 #include "engine/engine_stats.h"
+#include "engine/prefill_pace.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "engine/step_thread.h"
@@ -96,6 +97,7 @@ class Engine {
   runner::ModelRunner* runner_;
   EngineOptions options_;
   Scheduler scheduler_;
+  PrefillPace pace_;
   bool blocks_can_be_shared_;  // by the model's states
   uint64_t hash_seed_;
   std::map<int64_t, std::unique_ptr<ActiveRequest>> requests_;

@@ -31,8 +31,8 @@ struct EngineStats {
   int64_t nan_rows = 0;
 
   // Steps.
-  int64_t prefill_steps = 0;
-  int64_t decode_steps = 0;
+  int64_t prefill_steps = 0;     // with tokens of prompts, sequences that decode in them or not
+  int64_t decode_steps = 0;      // with none
   int64_t overlapped_steps = 0;  // launched before the step before them was read
   int64_t failed_steps = 0;
   int64_t live_tokens = 0;  // over all steps; live_tokens / bucket_tokens is how full buckets were

@@ -115,8 +115,8 @@ TEST(QueueTest, TimesAreInOrder) {
   EXPECT_EQ(recorders[2].answer.finish.times.first_token, Clock::time_point());
 }
 
-// While others decode, a long prompt takes one step of two.
-TEST(QueueTest, AChunkedPromptHoldsDecodingUpForOneChunkAtMost) {
+// Whoever decodes has a token in every chunk of another's long prompt.
+TEST(QueueTest, AChunkedPromptDoesNotHoldDecodingUp) {
   const auto runner = Open(4, 16);
   ASSERT_NE(runner, nullptr);
   for (const bool async : {false, true}) {
@@ -126,18 +126,16 @@ TEST(QueueTest, AChunkedPromptHoldsDecodingUpForOneChunkAtMost) {
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(engine.Step());
     ASSERT_TRUE(engine.Add(ScriptRequest(3, 200), &prompt));
     size_t before = decoding.answer.tokens.size();
-    for (int idle = 0; prompt.answer.tokens.empty();) {
+    while (prompt.answer.tokens.empty()) {
       ASSERT_TRUE(engine.Step());
-      idle = decoding.answer.tokens.size() > before ? 0 : idle + 1;
+      ASSERT_GT(decoding.answer.tokens.size(), before);
       before = decoding.answer.tokens.size();
-      ASSERT_LE(idle, 1);
     }
     EXPECT_GE(decoding.answer.tokens.size(), 13u) << "200 tokens in chunks of 16";
     RunChecked(&engine);
   }
 }
 
-// A cancel is felt within one chunk of the prompt.
 // 60 tokens go in one step while nobody decodes, in pieces of at most 16 while somebody does.
 TEST(QueueTest, WhileOthersDecodeChunksAreSmall) {
   for (const bool decoding : {false, true}) {
@@ -157,7 +155,7 @@ TEST(QueueTest, WhileOthersDecodeChunksAreSmall) {
       const int64_t steps = engine.stats().prefill_steps;
       ASSERT_TRUE(engine.Step());
       if (decoding && engine.stats().prefill_steps > steps) {
-        EXPECT_LE(engine.stats().last_live_tokens, 16);
+        EXPECT_LE(engine.stats().last_live_tokens, 16 + 1) << "and the other's next token";
       }
     }
     EXPECT_EQ(engine.stats().prefill_steps - before, decoding ? 4 : 1);
@@ -165,6 +163,7 @@ TEST(QueueTest, WhileOthersDecodeChunksAreSmall) {
   }
 }
 
+// A cancel is felt within one chunk of the prompt.
 TEST(QueueTest, ACancelledPromptIsNotComputedFurther) {
   const auto runner = Open(4, 16);
   ASSERT_NE(runner, nullptr);

@@ -22,6 +22,7 @@ class RandomTraffic {
   RandomTraffic(uint64_t seed, runner::ModelRunner* runner) : random_(seed), runner_(runner) {
     EngineOptions options = Checked(/*async_stepping=*/Chance(3, 4));
     options.prefix_caching = Chance(3, 4);
+    options.chunked_prefill_size = Number(1, 64);
     engine_ = std::make_unique<Engine>(runner, options);
   }
 

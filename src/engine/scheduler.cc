@@ -101,28 +101,21 @@ void Scheduler::CountReuse(Sequence* sequence) {
   prefix_hits_ += sequence->computed;
 }
 
-bool Scheduler::Next(Preemption preemption, runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled) {
+bool Scheduler::Next(Preemption preemption, int64_t max_prompt_tokens, runner::StepPlan* plan,
+                     std::vector<ScheduledSequence>* scheduled) {
   preemption_ = preemption;
-  const bool last_was_prefill = last_was_prefill_;
   int64_t preemptions = 0;
   do {
     preemptions = preemptions_;
     while (Admit()) {
     }
-    const bool prefill_first = !last_was_prefill_;
-    last_was_prefill_ = prefill_first;
-    bool planned = prefill_first ? PlanPrefill(plan, scheduled) : PlanDecode(plan, scheduled);
-    if (!planned) {
-      last_was_prefill_ = !prefill_first;
-      planned = prefill_first ? PlanDecode(plan, scheduled) : PlanPrefill(plan, scheduled);
-    }
-    if (planned) {
+    if (Plan(max_prompt_tokens, plan, scheduled)) {
+      last_was_prefill_ = plan->phase == models::Phase::kPrefill;
       Commit(*scheduled);
       return true;
     }
     // The only decoding sequence may have given up its own blocks: an older prompt that waits for them can go on now.
   } while (preemptions_ != preemptions);
-  last_was_prefill_ = last_was_prefill;
   return false;
 }
 
@@ -180,13 +173,13 @@ void Scheduler::AddRow(const Sequence& sequence, int64_t position, int32_t token
 }
 
 void Scheduler::AddRequest(Sequence* sequence, int64_t num_tokens, runner::StepPlan* plan) {
-  const bool decode = plan->phase == models::Phase::kDecode;
+  const bool stored = sequence->ready_to_decode();
   for (int64_t i = 0; i < num_tokens; ++i) {
     const int64_t position = sequence->computed + i;
     const int32_t block = sequence->block_table[position / limits_.block_size];
     const bool written = position >= sequence->reused;
-    plan->tokens.push_back(decode ? -1 : sequence->tokens[position]);
-    if (decode) plan->token_slots.push_back(sequence->slot);
+    plan->tokens.push_back(stored ? -1 : sequence->tokens[position]);
+    plan->token_slots.push_back(stored ? sequence->slot : -1);
     plan->positions.push_back(static_cast<int32_t>(position));
     plan->slots.push_back(written ? static_cast<int32_t>(block * limits_.block_size + position % limits_.block_size)
                                   : -1);
@@ -195,48 +188,69 @@ void Scheduler::AddRequest(Sequence* sequence, int64_t num_tokens, runner::StepP
   plan->block_tables.push_back(&sequence->block_table);
 }
 
-bool Scheduler::AnyoneDecodes() const {
-  return std::any_of(running_.begin(), running_.end(), [](const Sequence* s) { return s->ready_to_decode(); });
+int64_t Scheduler::Decoding() const {
+  return std::count_if(running_.begin(), running_.end(), [](const Sequence* s) { return s->ready_to_decode(); });
 }
 
-bool Scheduler::PlanPrefill(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled) {
+// Prompts must have room beside those who decode, and rows, if each of their tokens needs one.
+bool Scheduler::Together(int64_t decoding) const {
+  const bool want_rows = std::any_of(running_.begin(), running_.end(),
+                                     [](const Sequence* s) { return s->wants_prompt_rows() && !s->ready_to_decode(); });
+  return !want_rows && decoding < limits_.max_prefill_requests && decoding <= limits_.max_tokens / 2;
+}
+
+bool Scheduler::Plan(int64_t max_prompt_tokens, runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled) {
   plan->Clear();
-  plan->phase = models::Phase::kPrefill;
+  plan->phase = models::Phase::kDecode;
   scheduled->clear();
-  const bool anyone_decodes = AnyoneDecodes();
-  const int64_t max_tokens = anyone_decodes ? limits_.max_tokens_while_decoding : limits_.max_tokens;
+  const int64_t decoding = Decoding();
+  const bool together = Together(decoding);
+  if ((together || last_was_prefill_) && !AddDecoding(plan, scheduled)) return false;
+  if (together || scheduled->empty()) {
+    const int64_t room = limits_.max_tokens - plan->num_tokens();
+    AddChunks(decoding > 0 ? std::min(room, max_prompt_tokens) : room, plan, scheduled);
+  }
+  if (!together && scheduled->empty() && !AddDecoding(plan, scheduled)) return false;
+  if (!scheduled->empty()) return true;
+  // Every prompt waits for blocks and nobody decodes: the first takes those of the last.
+  if (preemption_ == Preemption::kForbidden || running_.size() < 2 || decoding > 0) return false;
+  Preempt(running_.back());
+  return Plan(max_prompt_tokens, plan, scheduled);
+}
+
+void Scheduler::AddChunks(int64_t max_tokens, runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled) {
+  const int64_t end = plan->num_tokens() + max_tokens;
   for (Sequence* sequence : running_) {
     const int64_t rows_left = limits_.max_seqs - static_cast<int64_t>(plan->rows.size());
-    const int64_t chunk = ChunkFor(*sequence, max_tokens - plan->num_tokens(), rows_left);
+    const int64_t chunk = ChunkFor(*sequence, end - plan->num_tokens(), rows_left);
     if (sequence->ready_to_decode() || chunk <= 0 || rows_left <= 0) continue;
     if (plan->num_requests() == limits_.max_prefill_requests) break;
     // Only free blocks: a prefill never pushes a running sequence out.
     if (!blocks_.Grow(&sequence->block_table, CeilDiv(sequence->computed + chunk, limits_.block_size))) continue;
-    const int64_t first_token = plan->num_tokens();
-    AddRequest(sequence, chunk, plan);
-    ScheduledSequence entry{sequence, sequence->computed,
-                            chunk,    static_cast<int64_t>(plan->rows.size()),
-                            0,        sequence->computed + chunk == sequence->length()};
-    // One row per token if they are all asked for, else the last one's if it samples.
-    const int64_t first_row = sequence->wants_prompt_rows() ? 0 : chunk - (entry.samples ? 1 : 0);
-    for (int64_t token = first_row; token < chunk; ++token) {
-      AddRow(*sequence, sequence->computed + token, static_cast<int32_t>(first_token + token),
-             entry.samples && token == chunk - 1, plan);
-      ++entry.num_rows;
-    }
-    scheduled->push_back(entry);
+    AddChunk(sequence, chunk, plan, scheduled);
   }
-  if (!scheduled->empty()) return true;
-  // Every prompt waits for blocks and nobody decodes: the first takes those of the last.
-  if (preemption_ == Preemption::kForbidden || running_.size() < 2 || anyone_decodes) return false;
-  Preempt(running_.back());
-  return PlanPrefill(plan, scheduled);
 }
 
-bool Scheduler::PlanDecode(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled) {
-  plan->Clear();
-  plan->phase = models::Phase::kDecode;
-  scheduled->clear();
+void Scheduler::AddChunk(Sequence* sequence, int64_t chunk, runner::StepPlan* plan,
+                         std::vector<ScheduledSequence>* scheduled) {
+  plan->phase = models::Phase::kPrefill;
+  const int64_t first_token = plan->num_tokens();
+  AddRequest(sequence, chunk, plan);
+  ScheduledSequence entry{sequence, sequence->computed,
+                          chunk,    static_cast<int64_t>(plan->rows.size()),
+                          0,        sequence->computed + chunk == sequence->length()};
+  // One row per token if they are all asked for, else the last one's if it samples.
+  const int64_t first_row = sequence->wants_prompt_rows() ? 0 : chunk - (entry.samples ? 1 : 0);
+  for (int64_t token = first_row; token < chunk; ++token) {
+    AddRow(*sequence, sequence->computed + token, static_cast<int32_t>(first_token + token),
+           entry.samples && token == chunk - 1, plan);
+    ++entry.num_rows;
+  }
+  scheduled->push_back(entry);
+}
+
+// False if one finds no block and none may be taken: without it, the others would go on taking blocks it waits for.
+bool Scheduler::AddDecoding(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled) {
   // Blocks first: getting one may preempt a later sequence, which must then not be in the plan.
   for (size_t i = 0; i < running_.size(); ++i) {
     if (!running_[i]->ready_to_decode() || EnsureBlocks(running_[i], running_[i]->length())) continue;
@@ -245,11 +259,12 @@ bool Scheduler::PlanDecode(runner::StepPlan* plan, std::vector<ScheduledSequence
   for (Sequence* sequence : running_) {
     if (!sequence->ready_to_decode()) continue;
     const int64_t token = plan->num_tokens();
+    const auto row = static_cast<int64_t>(plan->rows.size());
     AddRequest(sequence, 1, plan);
     AddRow(*sequence, sequence->computed, static_cast<int32_t>(token), /*samples=*/true, plan);
-    scheduled->push_back({sequence, sequence->computed, 1, token, 1, true});
+    scheduled->push_back({sequence, sequence->computed, 1, row, 1, true});
   }
-  return !scheduled->empty();
+  return true;
 }
 
 void Scheduler::Computed(const ScheduledSequence& entry) {

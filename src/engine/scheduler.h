@@ -1,7 +1,8 @@
 // Writes the next StepPlan: which sequences take part, and with how many tokens.
 //
-// Prefill and decode steps are separate graphs. While sequences decode, at most one prefill chunk of few tokens runs
-// between two decode steps, so that nobody waits long for his next token. Sequences are ordered by priority, then
+// While sequences decode, a step computes few tokens of prompts, so that nobody waits long for his next token. Where
+// prefill graphs have places for all of them, decoding sequences are part of that step with a token each: the weights
+// are read once for all. Elsewhere prefill and decode steps take turns. Sequences are ordered by priority, then
 // arrival, then choice. Waiting ones enter in that order when there is a slot and there are blocks for their next
 // chunk; what their prefix finds among published blocks is not computed again, and the choices of a request wait until
 // the first one has computed the prompt, then compute its last, partial block each for itself. That needs no copy of a
@@ -24,9 +25,8 @@ namespace deepinfer::engine {
 
 struct SchedulerLimits {
   int64_t block_size = 0;
-  int64_t max_seqs = 0;                   // running at once, and rows of a step
-  int64_t max_tokens = 0;                 // of a prefill step
-  int64_t max_tokens_while_decoding = 0;  // of one that decoding sequences wait for
+  int64_t max_seqs = 0;    // running at once, and rows of a step
+  int64_t max_tokens = 0;  // of a prefill step
   int64_t max_prefill_requests = 0;
 };
 
@@ -53,8 +53,10 @@ class Scheduler {
   // Whether a sequence of so many tokens can run when it is alone.
   bool CanHold(int64_t tokens) const;
 
-  // False if nothing can run now. plan and scheduled are overwritten.
-  bool Next(Preemption preemption, runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled);
+  // False if nothing can run now. plan and scheduled are overwritten. At most max_prompt_tokens, of a step that
+  // decoding sequences wait for, are of prompts.
+  bool Next(Preemption preemption, int64_t max_prompt_tokens, runner::StepPlan* plan,
+            std::vector<ScheduledSequence>* scheduled);
   // A step has run and computed this without a fault: full blocks can be found from now on.
   void Computed(const ScheduledSequence& entry);
   // What the sequence computed is not to be trusted: none of its blocks can be found any longer.
@@ -77,9 +79,12 @@ class Scheduler {
   bool TakeBlocks(Sequence* sequence);
   void ReusePrefix(Sequence* sequence);
   void CountReuse(Sequence* sequence);
-  bool AnyoneDecodes() const;
-  bool PlanPrefill(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled);
-  bool PlanDecode(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled);
+  int64_t Decoding() const;
+  bool Together(int64_t decoding) const;
+  bool Plan(int64_t max_prompt_tokens, runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled);
+  bool AddDecoding(runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled);
+  void AddChunks(int64_t max_tokens, runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled);
+  void AddChunk(Sequence* sequence, int64_t chunk, runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled);
   int64_t ChunkFor(const Sequence& sequence, int64_t tokens_left, int64_t rows_left) const;
   void AddRequest(Sequence* sequence, int64_t num_tokens, runner::StepPlan* plan);
   void AddRow(const Sequence& sequence, int64_t position, int32_t token, bool samples, runner::StepPlan* plan) const;

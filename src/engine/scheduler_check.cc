@@ -59,12 +59,25 @@ Status Scheduler::CheckInvariants() const {
 }
 
 Status Scheduler::CheckPlan(const runner::StepPlan& plan, const std::vector<ScheduledSequence>& scheduled) const {
+  const bool prefill = plan.phase == models::Phase::kPrefill;
+  const auto within = [](int64_t count, int64_t limit) { return count >= 1 && count <= limit; };
+  if (!within(plan.num_tokens(), prefill ? limits_.max_tokens : limits_.max_seqs) ||
+      !within(plan.num_requests(), prefill ? limits_.max_prefill_requests : limits_.max_seqs) ||
+      static_cast<int64_t>(plan.rows.size()) > limits_.max_seqs) {
+    return MakeError(ErrorCode::kInternal, "scheduler", "a {} step of {} tokens, {} requests and {} rows",
+                     ToString(plan.phase), plan.num_tokens(), plan.num_requests(), plan.rows.size());
+  }
   std::set<int32_t> written;
   int64_t token = 0;
   for (const ScheduledSequence& entry : scheduled) {
     const Sequence& s = *entry.sequence;
     for (int64_t position = entry.first_token; position < entry.first_token + entry.num_tokens; ++position, ++token) {
       if (token >= plan.num_tokens()) return Broken(s, "the plan has {} tokens only", plan.num_tokens());
+      const bool known = position < static_cast<int64_t>(s.tokens.size()) && plan.tokens[token] == s.tokens[position];
+      const bool stored = plan.tokens[token] == -1 && plan.token_slots[token] == s.slot && s.last_in_store;
+      if (!known && !(stored && position + 1 == entry.first_token + entry.num_tokens)) {
+        return Broken(s, "position {} has neither its token nor a stored one", position);
+      }
       if (plan.positions[token] != position) return Broken(s, "position {} for {}", plan.positions[token], position);
       const int32_t slot = plan.slots[token];
       if (position < s.reused) {

@@ -1,6 +1,7 @@
 #include "engine/step_thread.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace deepinfer::engine {
 
@@ -60,7 +61,9 @@ void LaunchedStep::KeepOutput() {
 }
 
 void RunStep(runner::ModelRunner* runner, LaunchedStep* step) {
+  const auto start = std::chrono::steady_clock::now();
   auto output = runner->Run(step->plan);
+  step->run_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   step->status = output ? Status() : Status(tl::unexpected(std::move(output.error())));
   step->output = output ? *output : runner::StepOutput();
 }

@@ -27,6 +27,7 @@ struct LaunchedStep {
   bool overlaps = false;      // may be followed by another before it was read
   bool on_thread = false;     // else it has run already
   Status status;
+  double run_ms = 0;  // of the step on the runner, waiting for late rows included
   // Valid until the step is launched again; `logits` only until the next one runs.
   runner::StepOutput output;
 

@@ -93,6 +93,7 @@ inline EngineOptions Checked(bool async_stepping = true) {
   EngineOptions options;
   options.async_stepping = async_stepping;
   options.check_invariants = true;
+  options.prefill_step_ms = 0;  // so that plans do not depend on the machine
   return options;
 }
 

@@ -69,11 +69,11 @@ TEST(DecoderModelTest, MetadataAndStatesInOrder) {
   const ir::Module prefill = RecordOrFail(*model, SmallShape(Phase::kPrefill), PlainWeights(*model));
   EXPECT_EQ(InputNames(prefill.entry(), ir::InputKind::kMetadata),
             (std::vector<std::string>{
-                "live_counts",        "token_ids",       "positions",     "slots",    "block_tables", "query_start",
-                "sampling_positions", "row_to_slot",     "temperature",   "top_k",    "top_p",        "min_p",
-                "typical_p",          "xtc_probability", "xtc_threshold", "uniforms", "xtc_uniforms", "has_mask",
-                "token_mask",         "num_adjustments", "adjust_ids",    "bias",     "repetition",   "penalty",
-                "logprob_ids",        "want_logprobs"}));
+                "live_counts",  "token_ids",          "token_slots",     "positions",     "slots",    "block_tables",
+                "query_start",  "sampling_positions", "row_to_slot",     "temperature",   "top_k",    "top_p",
+                "min_p",        "typical_p",          "xtc_probability", "xtc_threshold", "uniforms", "xtc_uniforms",
+                "has_mask",     "token_mask",         "num_adjustments", "adjust_ids",    "bias",     "repetition",
+                "penalty",      "logprob_ids",        "want_logprobs"}));
   const ir::Module decode = RecordOrFail(*model, SmallShape(Phase::kDecode), PlainWeights(*model));
   EXPECT_EQ(InputNames(decode.entry(), ir::InputKind::kMetadata),
             (std::vector<std::string>{

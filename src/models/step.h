@@ -45,8 +45,8 @@ inline int64_t MaskWords(int64_t vocab) {
 // Metadata inputs (i32 unless said). In the order of recording. With several ranks, ir::kRankInput follows.
 namespace input {
 inline constexpr char kLiveCounts[] = "live_counts";    // [3]: live tokens, rows, requests
-inline constexpr char kTokenIds[] = "token_ids";        // [T]; pad 0. Decode: -1 = take it from the token store
-inline constexpr char kTokenSlots[] = "token_slots";    // [T], decode only: token store row to read; pad -1
+inline constexpr char kTokenIds[] = "token_ids";        // [T]; -1: taken from the token store; pad 0
+inline constexpr char kTokenSlots[] = "token_slots";    // [T]: token store row to read; pad -1
 inline constexpr char kPositions[] = "positions";       // [T]; pad 0
 inline constexpr char kSlots[] = "slots";               // [T]: block * block_size + offset; pad -1
 inline constexpr char kBlockTables[] = "block_tables";  // [Q,M]; pad -1

@@ -41,8 +41,8 @@ class LateRows;
 
 struct StepPlan {
   models::Phase phase = models::Phase::kDecode;
-  std::vector<int32_t> tokens;                            // [T]; -1 (decode only): taken from the token store
-  std::vector<int32_t> token_slots;                       // [T], decode only: token store row to read
+  std::vector<int32_t> tokens;                            // [T]; -1: taken from the token store
+  std::vector<int32_t> token_slots;                       // [T]: token store row to read; or empty: none is read
   std::vector<int32_t> positions;                         // [T]
   std::vector<int32_t> slots;                             // [T]: block * block_size + offset
   std::vector<int32_t> query_start;                       // [Q + 1]

@@ -104,7 +104,6 @@ void TraceRunner::Plan(const std::vector<int32_t>& ids, models::Phase phase) {
   for (size_t i = 0; i < ids.size(); ++i) {
     const int64_t position = position_ + static_cast<int64_t>(i);
     plan_.tokens.push_back(ids[i]);
-    if (phase == models::Phase::kDecode) plan_.token_slots.push_back(0);
     plan_.positions.push_back(static_cast<int32_t>(position));
     plan_.slots.push_back(static_cast<int32_t>(block_table_[position / options_.block_size] * options_.block_size +
                                                position % options_.block_size));

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -38,7 +39,7 @@ class Array {
     } else if (dtype_ == DType::kF8E4M3) {
       bytes_[i] = F32ToF8E4M3(value);
     } else if (dtype_ == DType::kI8) {
-      bytes_[i] = static_cast<uint8_t>(std::isnan(value) ? 0 : static_cast<int8_t>(value));
+      bytes_[i] = static_cast<uint8_t>(std::isnan(value) ? 0 : static_cast<int8_t>(std::clamp(value, -128.0f, 127.0f)));
     } else {
       const uint16_t bits = dtype_ == DType::kBF16 ? F32ToBF16(value) : F32ToF16(value);
       std::memcpy(&bytes_[2 * i], &bits, 2);

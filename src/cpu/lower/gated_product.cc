@@ -58,7 +58,7 @@ GatedProduct::Scratch GatedProduct::Layout(std::byte* start, int64_t max_rows) c
   const int64_t rows = std::clamp<int64_t>(max_rows, 1, kChunkRows);
   Scratch s;
   const auto take = [&](int64_t bytes) {
-    std::byte* at = start + s.bytes;
+    std::byte* at = start == nullptr ? nullptr : start + s.bytes;
     s.bytes += (bytes + 63) / 64 * 64;
     return at;
   };

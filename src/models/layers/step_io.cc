@@ -75,7 +75,7 @@ StepInputs DeclareMetadata(ir::ModuleBuilder& module, Builder& b, const StepShap
   in.live_counts = declare(input::kLiveCounts, DType::kI32, {ir::kNumTags});
   module.SetLiveCounts(in.live_counts);
   in.token_ids = declare(input::kTokenIds, DType::kI32, {tokens});
-  if (decode) in.token_slots = declare(input::kTokenSlots, DType::kI32, {tokens});
+  in.token_slots = declare(input::kTokenSlots, DType::kI32, {tokens});
   in.positions = declare(input::kPositions, DType::kI32, {tokens});
   in.slots = declare(input::kSlots, DType::kI32, {tokens});
   in.block_tables = declare(input::kBlockTables, DType::kI32, {Requests(shape), shape.max_blocks});
@@ -94,7 +94,6 @@ void DeclareTokenStore(Builder& b, const StepShape& shape, StepInputs* in) {
 }
 
 Value TokenIds(Builder& b, const StepInputs& in, const StepShape& shape) {
-  if (shape.phase == Phase::kPrefill) return in.token_ids;
   const double last = static_cast<double>(shape.slots);
   const Value slots = b.WithScalar(Op::kMin, b.WithScalar(Op::kMax, in.token_slots, 0), last);
   const Value stored = b.Emit(Op::kTake, {in.token_store, slots});

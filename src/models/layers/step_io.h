@@ -39,7 +39,7 @@ StepInputs DeclareMetadata(ir::ModuleBuilder& module, ir::Builder& b, const Step
 // The store of sampled tokens, i32 [slots + 1], in a buffer of its own name.
 void DeclareTokenStore(ir::Builder& b, const StepShape& shape, StepInputs* in);
 
-// i32 [T]. Decode: ids below 0 are taken from the token store.
+// i32 [T]. Ids below 0 are taken from the token store.
 ir::Value TokenIds(ir::Builder& b, const StepInputs& in, const StepShape& shape);
 // x [T, ...] to [R, ...]: the rows that are sampled.
 ir::Value SampledRows(ir::Builder& b, const StepInputs& in, const StepShape& shape, ir::Value x);

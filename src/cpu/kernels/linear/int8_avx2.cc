@@ -4,6 +4,8 @@
 // widened once, not 8 times.
 #include <immintrin.h>
 
+#include <utility>
+
 #include "cpu/kernels/linear/linear_internal.h"
 
 namespace deepinfer::cpu {

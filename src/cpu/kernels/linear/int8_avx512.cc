@@ -1,6 +1,8 @@
 // The int8 core for AVX-512 with VNNI and VBMI: vpdpbusd multiplies unsigned codes by signed x, four products a lane.
 #include <immintrin.h>
 
+#include <utility>
+
 #include "cpu/kernels/linear/linear_internal.h"
 
 namespace deepinfer::cpu {

@@ -1,4 +1,6 @@
 // The int8 core for any machine: 4 lanes of GCC's vector extensions, 32-bit products.
+#include <utility>
+
 #include "cpu/kernels/linear/linear_internal.h"
 
 namespace deepinfer::cpu {

@@ -1,22 +1,30 @@
 // Compiled once per instruction set; see simd.h. No FMA here: the products round as the primitives' do.
+#include <utility>
+
 #include "cpu/kernels/rope/rope.h"
 #include "cpu/kernels/simd.h"
 
 namespace deepinfer {
 namespace {
 
+template <size_t... kLane>
+DI_INLINE F Doubled(F v, std::index_sequence<kLane...>) {
+  return __builtin_shufflevector(v, v, (kLane / 2)...);
+}
+template <size_t... kLane>
+DI_INLINE F PairsSwapped(F v, std::index_sequence<kLane...>) {
+  return __builtin_shufflevector(v, v, (kLane ^ 1)...);
+}
+using Lanes = std::make_index_sequence<kLanes>;
+
 // Lanes 0, 0, 1, 1, ... of the kLanes / 2 floats at p.
 DI_INLINE F LoadTwice(const float* p) {
   float halves[kLanes] = {};
   memcpy(halves, p, sizeof halves / 2);
-  I lanes;
-  for (int i = 0; i < kLanes; ++i) lanes[i] = i / 2;
-  return __builtin_shuffle(Load(halves), lanes);
+  return Doubled(Load(halves), Lanes());
 }
 DI_INLINE F SwapPairs(F v) {
-  I lanes;
-  for (int i = 0; i < kLanes; ++i) lanes[i] = i ^ 1;
-  return __builtin_shuffle(v, lanes);
+  return PairsSwapped(v, Lanes());
 }
 
 // A token's heads, one after another, and its row of the table.
