@@ -11,7 +11,7 @@ void AddEngineFlags(CLI::App* command, engine::EngineOptions* options) {
   command
       ->add_option("--prefill-step-ms", options->prefill_step_ms,
                    "time of those tokens, at most: how many they are follows from the speed of the last steps; 0: any")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 60000))
       ->capture_default_str();
   command->add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", options->prefix_caching,
                     "reuse the KV cache of equal beginnings of prompts (on by default)");

@@ -25,7 +25,9 @@ PrefillLimits PaceOf(const runner::ModelRunner& runner, const EngineOptions& opt
   const bool together = runner.max_prefill_requests() >= runner.options().max_num_seqs;
   if (!together) return {.largest = std::min(buckets.front(), options.chunked_prefill_size)};
   const int64_t largest = std::min(buckets.back(), options.chunked_prefill_size);
-  return {.budget_ms = options.prefill_step_ms, .smallest = std::min(kSmallest, largest), .largest = largest};
+  return {.budget_ms = static_cast<double>(options.prefill_step_ms),
+          .smallest = std::min(kSmallest, largest),
+          .largest = largest};
 }
 
 // Whether all that a model keeps of a prefix lies in blocks.

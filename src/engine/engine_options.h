@@ -9,7 +9,7 @@ struct EngineOptions {
   // A step that decoding sequences wait for computes at most this many tokens of prompts, and at most as many as take
   // prefill_step_ms at the speed of the last steps (engine/prefill_pace.h). What is computed does not depend on either.
   int64_t chunked_prefill_size = 512;
-  double prefill_step_ms = 40;  // 0: not bounded by time
+  int64_t prefill_step_ms = 40;  // 0: not bounded by time
   // KV blocks of finished and running requests are found again by the tokens that lead to them. Off: only the choices
   // of one request share the blocks of its prompt.
   bool prefix_caching = true;

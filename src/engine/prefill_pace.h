@@ -25,7 +25,7 @@ class PrefillPace {
 
   // A step computed so many tokens, of prompts and others, in this time.
   void Observe(int64_t tokens, double ms);
-  // At most this many tokens of prompts belong into the next step. A guess while nothing is known.
+  // At most this many tokens of prompts belong into the next step. While nothing is known, the smallest.
   int64_t Next();
 
  private:

@@ -37,9 +37,8 @@ TEST(PrefillPaceTest, StaysWithinItsLimits) {
   EXPECT_EQ(Ask(slow), 16);
 }
 
-TEST(PrefillPaceTest, GuessesWithinTheLimitsWhileNothingIsKnown) {
-  EXPECT_EQ(Ask(PrefillPace(kLimits)), 64);
-  EXPECT_EQ(Ask(PrefillPace({.budget_ms = 40, .smallest = 8, .largest = 32})), 32);
+TEST(PrefillPaceTest, IsSmallWhileNothingIsKnown) {
+  EXPECT_EQ(Ask(PrefillPace(kLimits)), 16);
   EXPECT_EQ(Ask(PrefillPace({.budget_ms = 40, .smallest = 128, .largest = 512})), 128);
 }
 
@@ -54,7 +53,7 @@ TEST(PrefillPaceTest, EqualStepsTeachNothing) {
   ObserveInTurns(100, [](int64_t tokens) { return 6 + 0.5 * static_cast<double>(tokens); }, &pace);
   ASSERT_NEAR(Ask(pace), 80, 1);
   for (int step = 0; step < 500; ++step) pace.Observe(8 + step % 2, step % 2 == 0 ? 9 : 11);
-  EXPECT_NEAR(Ask(pace), 80, 8);
+  EXPECT_GE(Ask(pace), 50) << "2 ms a token would be 20";
 }
 
 // A long prompt takes step after step of one size. Each costs more than the one before it.
