@@ -286,8 +286,9 @@ void RunSpan(const PagedAttentionArgs& args, const AttentionUnit& unit, const At
     if (state.in_span[row].lo >= state.in_span[row].hi) continue;
     SoftmaxRow<Kv>(args, scratch.scores + row * kSpan, rows.k_scales, rows.v_scales, state, row);
   }
-  // Many rows share one conversion of the values; few convert as they read. Same values either way.
-  if (args.head_size % kLanes != 0 || (sizeof(Kv) != sizeof(float) && unit.rows > 2 * kGroupRows)) {
+  // Many rows share one conversion of the values; few convert as they read. Same values either way. Rows that are
+  // shorter than `padded` are not read in place: past the last one nothing may be there.
+  if (args.head_size != padded || (sizeof(Kv) != sizeof(float) && unit.rows > 2 * kGroupRows)) {
     StageValues(rows, begin, end, args.head_size, padded, scratch.values);
     const float* staged[kSpan];
     for (int j = begin; j < end; ++j) staged[j] = scratch.values + j * padded;
