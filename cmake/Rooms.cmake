@@ -10,10 +10,8 @@ function(di_room name)
 endfunction()
 
 # For tests, which are compiled more often than they run long: a third less time to compile than with -O3.
-function(di_compile_quickly)
-  foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-  endforeach()
+function(di_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 function(di_room_test name)

@@ -19,11 +19,9 @@ SchedulerLimits LimitsOf(const runner::ModelRunner& runner) {
 
 // Where decoding sequences are not part of the step, the smallest graph runs whole however few its tokens are. Where
 // they are, products of fewer rows than a few run well below their best speed.
-PrefillLimits PaceOf(const runner::ModelRunner& runner, const EngineOptions& options) {
+PrefillLimits PaceOf(bool mixes_steps, const std::vector<int64_t>& buckets, const EngineOptions& options) {
   constexpr int64_t kSmallest = 16;
-  const std::vector<int64_t>& buckets = runner.options().prefill_buckets;
-  const bool together = runner.max_prefill_requests() >= runner.options().max_num_seqs;
-  if (!together) return {.largest = std::min(buckets.front(), options.chunked_prefill_size)};
+  if (!mixes_steps) return {.largest = std::min(buckets.front(), options.chunked_prefill_size)};
   const int64_t largest = std::min(buckets.back(), options.chunked_prefill_size);
   return {.budget_ms = static_cast<double>(options.prefill_step_ms),
           .smallest = std::min(kSmallest, largest),
@@ -44,7 +42,7 @@ Engine::Engine(runner::ModelRunner* runner, EngineOptions options)
     : runner_(runner),
       options_(options),
       scheduler_(LimitsOf(*runner), runner->num_blocks()),
-      pace_(PaceOf(*runner, options)),
+      pace_(PaceOf(scheduler_.MixesSteps(), runner->options().prefill_buckets, options)),
       blocks_can_be_shared_(BlocksCanBeShared(*runner)),
       hash_seed_(RandomSeed()) {
   if (options.async_stepping) thread_ = std::make_unique<StepThread>(runner);

@@ -13,7 +13,7 @@ namespace deepinfer::engine {
 
 struct PrefillLimits {
   double budget_ms = 0;  // for the tokens of prompts in one step; 0: always `largest`
-  int64_t smallest = 1;  // tokens
+  int64_t smallest = 1;  // tokens, but for the steps that probe
   int64_t largest = 1;   // at least `smallest`
 };
 
@@ -25,7 +25,7 @@ class PrefillPace {
 
   // A step computed so many tokens, of prompts and others, in this time.
   void Observe(int64_t tokens, double ms);
-  // At most this many tokens of prompts belong into the next step. While nothing is known, the smallest.
+  // At most this many tokens of prompts belong into the next step. While nothing is known, limits.smallest.
   int64_t Next();
 
  private:

@@ -196,7 +196,7 @@ int64_t Scheduler::Decoding() const {
 bool Scheduler::Together(int64_t decoding) const {
   const bool want_rows = std::any_of(running_.begin(), running_.end(),
                                      [](const Sequence* s) { return s->wants_prompt_rows() && !s->ready_to_decode(); });
-  return !want_rows && decoding < limits_.max_prefill_requests && decoding <= limits_.max_tokens / 2;
+  return MixesSteps() && !want_rows && decoding <= limits_.max_tokens / 2;
 }
 
 bool Scheduler::Plan(int64_t max_prompt_tokens, runner::StepPlan* plan, std::vector<ScheduledSequence>* scheduled) {

@@ -50,6 +50,8 @@ class Scheduler {
   void Add(Sequence* sequence);     // into the queue
   void Remove(Sequence* sequence);  // finished or cancelled: gives everything back
   bool empty() const { return waiting_.empty() && running_.empty(); }
+  // Whether sequences that decode take part in prefill steps: those have places for all.
+  bool MixesSteps() const { return limits_.max_prefill_requests >= limits_.max_seqs; }
   // Whether a sequence of so many tokens can run when it is alone.
   bool CanHold(int64_t tokens) const;
 

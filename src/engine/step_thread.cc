@@ -61,9 +61,9 @@ void LaunchedStep::KeepOutput() {
 }
 
 void RunStep(runner::ModelRunner* runner, LaunchedStep* step) {
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   auto output = runner->Run(step->plan);
-  step->run_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  step->run_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   step->status = output ? Status() : Status(tl::unexpected(std::move(output.error())));
   step->output = output ? *output : runner::StepOutput();
 }
