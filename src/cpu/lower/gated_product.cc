@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpu/lower/linear_inputs.h"
+#include "cpu/lower/scratch.h"
 
 namespace deepinfer::cpu {
 namespace {
@@ -57,11 +58,7 @@ int64_t GatedProduct::TileColumns(int64_t rows) const {
 GatedProduct::Scratch GatedProduct::Layout(std::byte* start, int64_t max_rows) const {
   const int64_t rows = std::clamp<int64_t>(max_rows, 1, kChunkRows);
   Scratch s;
-  const auto take = [&](int64_t bytes) {
-    std::byte* at = start == nullptr ? nullptr : start + s.bytes;
-    s.bytes += (bytes + 63) / 64 * 64;
-    return at;
-  };
+  const auto take = [&](int64_t bytes) { return TakeScratch(start, bytes, &s.bytes); };
   for (size_t i = 0; i < 2; ++i) {
     if (i == 1 && SharesInputs()) {
       s.ordered[1] = s.ordered[0];

@@ -9,6 +9,7 @@
 #include "base/thread_team.h"
 #include "cpu/lower/gated_product.h"
 #include "cpu/lower/linear_inputs.h"
+#include "cpu/lower/scratch.h"
 
 namespace deepinfer::cpu {
 namespace {
@@ -81,32 +82,27 @@ class MoeLaunch : public Launch {
     int64_t bytes = 0;
   };
 
-  static std::byte* Take(std::byte* start, int64_t bytes, int64_t* used) {
-    std::byte* at = start + *used;
-    *used += (bytes + 63) / 64 * 64;
-    return at;
-  }
   int64_t Pairs() const { return std::min(kChunkTokens, tokens_.size) * top_k_; }
   // An expert has at most one row of each token.
   int64_t MostRows() const { return std::min(kChunkTokens, tokens_.size); }
 
   Own OwnLayout(std::byte* start) const {
     Own own;
-    own.exponentials = reinterpret_cast<float*>(Take(start, experts_ * 4, &own.bytes));
-    own.place = reinterpret_cast<int32_t*>(Take(start, Pairs() * 4, &own.bytes));
-    own.first = reinterpret_cast<int32_t*>(Take(start, (experts_ + 1) * 4, &own.bytes));
+    own.exponentials = reinterpret_cast<float*>(TakeScratch(start, experts_ * 4, &own.bytes));
+    own.place = reinterpret_cast<int32_t*>(TakeScratch(start, Pairs() * 4, &own.bytes));
+    own.first = reinterpret_cast<int32_t*>(TakeScratch(start, (experts_ + 1) * 4, &own.bytes));
     const auto down = static_cast<int64_t>(LinearScratchBytes(*down_, MostRows(), inner_));
-    own.kernel = Take(start, std::max(down, gated_.ScratchBytes(MostRows())), &own.bytes);
+    own.kernel = TakeScratch(start, std::max(down, gated_.ScratchBytes(MostRows())), &own.bytes);
     return own;
   }
 
   Shared SharedLayout(std::byte* start) const {
     Shared shared;
-    shared.ids = reinterpret_cast<int32_t*>(Take(start, Pairs() * 4, &shared.bytes));
-    shared.weights = reinterpret_cast<float*>(Take(start, Pairs() * 4, &shared.bytes));
-    shared.rows = Take(start, Pairs() * width_ * element_, &shared.bytes);
-    shared.hidden = Take(start, Pairs() * inner_ * element_, &shared.bytes);
-    shared.y = reinterpret_cast<float*>(Take(start, Pairs() * width_ * 4, &shared.bytes));
+    shared.ids = reinterpret_cast<int32_t*>(TakeScratch(start, Pairs() * 4, &shared.bytes));
+    shared.weights = reinterpret_cast<float*>(TakeScratch(start, Pairs() * 4, &shared.bytes));
+    shared.rows = TakeScratch(start, Pairs() * width_ * element_, &shared.bytes);
+    shared.hidden = TakeScratch(start, Pairs() * inner_ * element_, &shared.bytes);
+    shared.y = reinterpret_cast<float*>(TakeScratch(start, Pairs() * width_ * 4, &shared.bytes));
     return shared;
   }
 
